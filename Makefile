@@ -32,7 +32,7 @@ help:
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-optimum  run Hugging Face's Optimum with onnxruntime and with ort-lite, in an environment with torch"
 	@echo "make test-plugins  run those of the plugins that need other packages, each in an environment of its own"
-	@echo "make test-browser  open the page of a model, and the desk, in Chromium, which must be installed"
+	@echo "make test-browser  open the page of a model, and the playground, in Chromium, which must be installed"
 	@echo "make test-ray      run those of plugins/ort-lite-ray, on a cluster of this machine whose workers are killed"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"

@@ -119,6 +119,7 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.load.tensors import model_tensors as model_tensors
     from ort_lite.log import set_default_logger_severity as set_default_logger_severity
     from ort_lite.log import set_default_logger_verbosity as set_default_logger_verbosity
+    from ort_lite.log.progress_line import set_default_progress as set_default_progress
     from ort_lite.options.options import ExecutionMode as ExecutionMode
     from ort_lite.options.options import ExecutionOrder as ExecutionOrder
     from ort_lite.options.options import GraphOptimizationLevel as GraphOptimizationLevel

@@ -1,42 +1,41 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, desk, serve, bench, step, exec, providers, new-provider,
-check-provider, warmup, cache.
-"""
+"""`ort-lite` and `python -m ort_lite`: run a command of `ort_lite.tools.cli.commands`."""
 
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
+from ort_lite.errors import OrtLiteError
+from ort_lite.tools.cli.exit_status import ExitStatus, status_of
 from ort_lite.tools.cli.parser import command_parser
-
-_INTERRUPTED = 130
-_GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
-"""Errors about what the user gave."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status. 0: done. 1: it failed, or what it looked for is wrong. 2: something that was given is wrong: arguments, files,
-    a model. 130: Ctrl-C, as shells have it. `exec` has those of its command. What went wrong is printed, in one line where it is no
-    list.
+    """Run a command and return its exit status, which is an `ExitStatus`, or that of the command that `exec` runs.
+
+    Errors go to standard error, in one line each where they are no list.
     """
     arguments = command_parser().parse(argv)
     command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}_command")
     if arguments.command == "exec":
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done
-    from ort_lite.native.progress import listen
-    from ort_lite.tools.cli.compiling import Shown
-
     try:
-        with listen(Shown()):
-            status: int | None = command.main(arguments)
+        return _run(command.main, arguments)
     except (OrtLiteError, OSError) as error:
         print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, _GIVEN) else 1
+        return status_of(error)
     except KeyboardInterrupt:
         print(f"ort-lite {arguments.command}: interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    return status or 0
+        return ExitStatus.INTERRUPTED
+
+
+def _run(command: Callable[[Namespace], int | None], arguments: Namespace) -> int:
+    """Run a command with the log messages, the warnings and the progress that -v and -q ask for."""
+    from ort_lite.tools.cli.verbosity import use_verbosity
+
+    with use_verbosity(arguments):
+        return command(arguments) or ExitStatus.DONE
 
 
 if __name__ == "__main__":

@@ -144,11 +144,15 @@ class Record(metaclass=_Fields):
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__match_args__)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), tuple(getattr(self, name) for name in self.__match_args__))
+        return _restore, (type(self), tuple(getattr(self, name) for name in self.__match_args__))
 
 
-def _restored(cls: type[Record], values: tuple[Any, ...]) -> Record:
+def _restore(cls: type[Record], values: tuple[Any, ...]) -> Record:
     made = cls.__new__(cls)
     for name, value in zip(cls.__match_args__, values, strict=True):
         object.__setattr__(made, name, value)
     return made
+
+
+_restored = _restore
+"""The name in pickles of earlier releases."""

@@ -34,7 +34,7 @@ def command_line_page(parser: argparse.ArgumentParser) -> str:
     """What `--help` says of every command."""
     parts = ["# Command line", str(parser.description)]
     for command in commands(parser):
-        command.formatter_class = partial(argparse.HelpFormatter, width=WIDTH)
+        command.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=WIDTH)
         parts += [f"## {command.prog}", f"```text\n{command.format_help().rstrip()}\n```"]
     return "\n\n".join(parts) + "\n"
 

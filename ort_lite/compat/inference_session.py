@@ -211,7 +211,7 @@ class InferenceSession(Session):
         """Return the device that reads each input, in order; None for an unused input."""
         from ort_lite.compat.input_devices import input_devices
 
-        return input_devices(self._prepared)
+        return input_devices(self._stage_results)
 
     def set_providers(
         self,

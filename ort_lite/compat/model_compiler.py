@@ -166,7 +166,7 @@ class ModelCompiler:
     def _compile_model(self) -> tuple[Model, bool]:
         """Return the model with its compiled contexts, and True if there are any. Raises Fail if a flag demands some."""
         with InferenceSession(self._source, self._options) as session:
-            prepared = session._prepared
+            prepared = session._stage_results
             try:
                 return context.with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions), True
             except context.NothingToSave as nothing:

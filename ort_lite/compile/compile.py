@@ -161,7 +161,7 @@ class Compiler:
         if not new:
             return made
         checkpoint()
-        wanted = self._fuser if self._fuser is not None and self._fuser.wanted(provider) else None
+        wanted = self._fuser if self._fuser is not None and self._fuser.wants_fusions(provider) else None
         fused = [None if wanted is None else self._fuse(label, p, bodies, wanted) for p in new]
         results = self._results(label, provider, new, fused)
         for partition, copy, result in zip(new, fused, results, strict=True):
@@ -187,14 +187,14 @@ class Compiler:
         names, count = ", ".join(p.name for p in partitions), sum(len(p.nodes) for p in given)
         with self._span("compile_partitions", provider=label, partitions=names, nodes=count):
             try:
-                return _compile_or_restored(label, provider, given, self.goes_on(label))
+                return _compile_or_restore(label, provider, given, self.goes_on(label))
             except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
                 own = {p.name: p for p in partitions}
                 raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
 
     def _fuse(self, label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], fuser: Fuser) -> Fused | None:
         with self._span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
-            made = fuser.fused(partition, bodies)
+            made = fuser.fuse_copy(partition, bodies)
             facts.update(nodes_after=len(partition.nodes if made is None else made.partition.nodes))
         return made
 
@@ -241,11 +241,11 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
                 raise PartitionsFailed(label, [(partition, why)]).like(error) from error
 
 
-def _compile_or_restored(
+def _compile_or_restore(
     label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
 ) -> list[CompiledPartition | BaseException]:
     """Partitions of an EPContext node are compiled already."""
-    made = {p.name: _restored(label, p) for p in partitions if is_context(p.nodes[0])}
+    made = {p.name: _restore(label, p) for p in partitions if is_context(p.nodes[0])}
     rest = [p for p in partitions if p.name not in made]
     if rest:
         compiled = _compile(label, provider, rest, alone and len(rest) > 1)
@@ -253,11 +253,11 @@ def _compile_or_restored(
     return [made[p.name] for p in partitions]
 
 
-def _restored(label: str, partition: Partition) -> CompiledPartition | BaseException:
-    from ort_lite.compile.restore import restored
+def _restore(label: str, partition: Partition) -> CompiledPartition | BaseException:
+    from ort_lite.compile.restore import restore_partition
 
     try:
-        return restored(label, partition)
+        return restore_partition(label, partition)
     except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
         checkpoint()
         return error
@@ -276,7 +276,7 @@ def _compile(
     except Exception as error:
         checkpoint()  # no other provider is asked once the creation has ended
         if alone:
-            return [result for p in partitions for result in _caught(label, provider, p)]
+            return [result for p in partitions for result in _compile_one(label, provider, p)]
         why = f"{label} could not compile {names}: {format_error(error)}"
         raise PartitionsFailed(label, [(p, why) for p in partitions]).like(error) from error
     if len(compiled) != len(partitions):
@@ -284,7 +284,7 @@ def _compile(
     return compiled
 
 
-def _caught(label: str, provider: ExecutionProvider, partition: Partition) -> list[CompiledPartition | BaseException]:
+def _compile_one(label: str, provider: ExecutionProvider, partition: Partition) -> list[CompiledPartition | BaseException]:
     try:
         return _compile(label, provider, [partition], False)
     except PartitionsFailed as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
-from ort_lite.compile.moving import Mover, moved
+from ort_lite.compile.moving import Mover, move_value
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.results import Wrapper, check_results
@@ -30,7 +30,7 @@ class UncopiedValue(Record):
     error: Exception
 
 
-def find_uncopied(inputs: Sequence[Any]) -> UncopiedValue | None:
+def find_uncopied_value(inputs: Sequence[Any]) -> UncopiedValue | None:
     """The first of the inputs that did not arrive."""
     return next((x for x in inputs if type(x) is UncopiedValue), None)
 
@@ -60,7 +60,7 @@ class Fallback(Wrapper):
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         device, partition = self.partition.provider.device, self.partition
         own = inputs[: len(inputs) - len(self.at_home)]
-        missing = None if device == CPU else find_uncopied(own)
+        missing = None if device == CPU else find_uncopied_value(own)
         if missing is not None:
             return [UncopiedValue(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
         try:
@@ -78,7 +78,7 @@ class Fallback(Wrapper):
         given = self._on_cpu(inputs)
         results = made.run(given, CURRENT.options)
         if made.outputs_may_alias:
-            constants = [value for value in made.returned if type(value) is not int]
+            constants = [value for value in made.result_slots if type(value) is not int]
             results = copy_aliases(results, [*given, *constants])
         return results
 
@@ -107,13 +107,15 @@ class Fallback(Wrapper):
                 x = home[value]
             else:
                 x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.provider.device)
-                x = self._moved(value, x, device, CPU)
+                x = self._move(value, x, device, CPU)
             found.append(x)
         return found
 
-    def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
+    def _move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         if source != destination:
-            x = moved(value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name)
+            x = move_value(
+                value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name
+            )
         return x
 
 
@@ -148,7 +150,7 @@ def strict(function: CompiledPartition) -> CompiledPartition:
     """Wrap a partition without a next provider, on a device to which a value may not have come."""
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        if (missing := find_uncopied(inputs)) is not None:
+        if (missing := find_uncopied_value(inputs)) is not None:
             error = missing.error
             raise RuntimeException(f"an input did not come to the device: {format_error(error)}") from error
         return function(inputs)

@@ -12,7 +12,7 @@ from ort_lite.execute.execute import CompiledBody
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import drop_constant
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context
@@ -55,7 +55,7 @@ class Fuser:
         self._level, self._disabled, self._installed = level, disabled, installed
         self._wanted: dict[int, Fusions | None] = {}  # by the id of the provider
 
-    def fused(self, partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Fused | None:
+    def fuse_copy(self, partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Fused | None:
         """The copy; None where the provider wants no fusion, or none is possible. `bodies` are those that were compiled.
 
         Raises what the transforms raise, and Fail where they left an invalid graph or other inputs and outputs.
@@ -82,7 +82,7 @@ class Fuser:
         made = partition.replace(nodes=tuple(graph), inputs=tuple(graph.inputs), outputs=graph.outputs, bodies=inside)
         return Fused(made, copies, changes)
 
-    def wanted(self, provider: ExecutionProvider) -> bool:
+    def wants_fusions(self, provider: ExecutionProvider) -> bool:
         """Return True if the provider asks for fusions."""
         return self._fusions(provider) is not None
 
@@ -108,12 +108,12 @@ def fusions_of(provider: ExecutionProvider, installed: Collection[str] = ()) -> 
         return []
     found: dict[int, Transform] = {}
     for entry in ask(provider, "fusions"):
-        for transform in _named(entry, provider, installed) if isinstance(entry, str) else [entry]:
+        for transform in _find_fusions(entry, provider, installed) if isinstance(entry, str) else [entry]:
             found[id(transform)] = transform
     return list(found.values())
 
 
-def _named(name: str, provider: ExecutionProvider, installed: Collection[str]) -> Sequence[Transform]:
+def _find_fusions(name: str, provider: ExecutionProvider, installed: Collection[str]) -> Sequence[Transform]:
     if name == ALL:
         return plugins.fusions(installed)
     every = {plugins.ALL}

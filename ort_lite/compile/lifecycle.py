@@ -9,7 +9,7 @@ from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, Runtim
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import drop_constant
-from ort_lite.inference.rules import constant_info
+from ort_lite.inference.shape_rules import constant_info
 from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
@@ -138,7 +138,7 @@ def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> No
 # What a session gives up
 
 
-def drop_consumed(assignment: Assignment, compiled: Compiled) -> list[str]:
+def drop_absorbed_constants(assignment: Assignment, compiled: Compiled) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
 
     Partitions that the next provider may have to run keep theirs. A constant that is an output of a graph stays, and so does one
@@ -161,7 +161,7 @@ def drop_consumed(assignment: Assignment, compiled: Compiled) -> list[str]:
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
         restorer = (lambda value, one=one, name=name: _restorer(one, value, name)) if restores(one) else None
-        fused.give_up(_absorbed(one, name) if consumes_constants(one) else (), restorer)
+        fused.give_up(_check_absorbed_values(one, name) if consumes_constants(one) else (), restorer)
     return [value.name for value in given_up]
 
 
@@ -173,7 +173,7 @@ def _is_needed(value: Value) -> bool:
 def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:
     """Return the functions that rebuild consumed constants, by the values of the graph."""
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
-    if restores(one) and (found := _absorbed(one, partition.name)):
+    if restores(one) and (found := _check_absorbed_values(one, partition.name)):
         for value in partition.constants:
             own = value if fused is None else fused.copies[value]
             if own in found:
@@ -202,12 +202,12 @@ def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Val
     if restores(one):
         return set(partition.constants).difference(restored)
     if fused is None:
-        return set(partition.constants) - _absorbed(one, partition.name)
-    left = set(fused.partition.constants) - _absorbed(one, partition.name)
+        return set(partition.constants) - _check_absorbed_values(one, partition.name)
+    left = set(fused.partition.constants) - _check_absorbed_values(one, partition.name)
     return {value for value in partition.constants if fused.copies[value] in left}
 
 
-def _absorbed(one: "ConsumesConstants", name: str) -> set[Value]:
+def _check_absorbed_values(one: "ConsumesConstants", name: str) -> set[Value]:
     """Raises ProviderError where they are no Values, or it fails to say them."""
     try:
         found: Any = one.absorbed

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ort_lite.compile.moving import AsyncMover
 
 
-class Places(Record):
+class DeviceSlots(Record):
     """The slots of a run that hold values which a user keeps on devices.
 
-    An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
+    An Executable for them takes, behind its inputs, the values of `inputs`, whose usual slots hold what tells their
     shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
     """
 
@@ -37,15 +37,15 @@ class Linker:
         level: Level,
         captures: tuple[Value, ...],
         compiled: Mapping[str, CompiledPartition],
-        places: Places | None = None,
+        device_slots: DeviceSlots | None = None,
     ) -> None:
-        self.level, self.compiled, self.places = level, compiled, places
+        self.level, self.compiled, self.device_slots = level, compiled, device_slots
         self.inputs = (*level.graph.inputs, *captures)
-        there = {} if places is None else places.inputs
+        there = {} if device_slots is None else device_slots.inputs
         self.wanted: Mapping[Value, ExecutionProvider | None] = (
-            dict.fromkeys(level.graph.outputs) if places is None else places.outputs
+            dict.fromkeys(level.graph.outputs) if device_slots is None else device_slots.outputs
         )
-        self.outputs = tuple(level.graph.outputs) if places is None else tuple(places.outputs)
+        self.outputs = tuple(level.graph.outputs) if device_slots is None else tuple(device_slots.outputs)
         self.slots: dict[tuple[Value, Device], int] = {(v, CPU): k for k, v in enumerate(self.inputs) if v not in there}
         self.shapes = {value: k for k, value in enumerate(self.inputs)}
         """The slots of what tells the shapes of inputs, wherever these are."""
@@ -82,7 +82,7 @@ class Linker:
             self._copies(partition.name)
             self._partition(partition)
         self._copies(OUTPUT)
-        returned = tuple(self._returned(value) for value in self.outputs)
+        returned = tuple(self._result_slot(value) for value in self.outputs)
         steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
         shares = (
             len(set(map(id, self.outputs))) < len(returned)
@@ -111,7 +111,7 @@ class Linker:
 
         if not isinstance(function, Fallback):
             return strict(function)
-        if self.places is not None:
+        if self.device_slots is not None:
             from copy import copy
 
             function = copy(function)  # elsewhere other values may be at home
@@ -193,7 +193,7 @@ class Linker:
     def _shapes_of(self, values: Sequence[Value]) -> list[int]:
         return [self.shapes[value] for value in values]
 
-    def _returned(self, value: Value) -> Any:
+    def _result_slot(self, value: Value) -> Any:
         provider = self.wanted[value]
         return self.slots.get((value, CPU if provider is None else provider.device), value.constant)
 

@@ -87,7 +87,7 @@ class AsyncMover(Mover):
             self._check_optional()
             return [None, None]
         with name_errors(self._who):
-            return self._begun(read_only(x) if hop.source == CPU and self._views else x)
+            return self._begin(read_only(x) if hop.source == CPU and self._views else x)
 
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
@@ -97,7 +97,7 @@ class AsyncMover(Mover):
                 notification.wait_on_host()
         return [made] if self._expected is None else self._expected([made], inputs[3:])
 
-    def _begun(self, x: Any) -> list[Any]:
+    def _begin(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop
         handle = None if memory is None else allocate_handle(memory, x.nbytes, self._who)
         notification: Any = None
@@ -131,7 +131,7 @@ def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
     return memory
 
 
-def moved(value: Value, x: Any, hops: Sequence[Hop], maker: str) -> Any:
+def move_value(value: Value, x: Any, hops: Sequence[Hop], maker: str) -> Any:
     """A value at the end of a route."""
     for hop in hops:
         (x,) = Mover(value, hop, maker)([x])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ort_lite.compile.moving import moved
+from ort_lite.compile.moving import move_value
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph.graph import Value
 from ort_lite.partition.borders import route
@@ -12,7 +12,7 @@ from ort_lite.provider.context_nodes import BYTES
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
 
-def restored(label: str, partition: Partition) -> CompiledPartition:
+def restore_partition(label: str, partition: Partition) -> CompiledPartition:
     """The compiled partition of an EPContext node. Raises CompileError where it does not fit this machine or this reader, and
     ProviderError, which names the provider, for what it does not take back.
 
@@ -68,4 +68,4 @@ def _on_device(value: Value, provider: ExecutionProvider) -> Any:
     if value.constant is None or provider.device == CPU:
         return value.constant
     transfers = [found for found in [ask(provider, "data_transfer")] if found is not None]
-    return moved(value, value.constant, route(CPU, provider.device, transfers, value, who(provider)), who(provider))
+    return move_value(value, value.constant, route(CPU, provider.device, transfers, value, who(provider)), who(provider))

@@ -54,7 +54,7 @@ Call = Callable[[Step, list[Any]], Sequence[Any]]
 class Executable(Record):
     """A compiled graph level. `run` takes one value per entry of `inputs`, in order, and returns one per entry of `outputs`.
 
-    Slots 0 to len(inputs) - 1 hold the inputs. `returned` has the slot of each output, or its value if it is a constant.
+    Slots 0 to len(inputs) - 1 hold the inputs. `result_slots` has the slot of each output, or its value if it is a constant.
     `outputs_may_alias` is True if an output may be an input, a constant or another output, or a list that holds one. If a single
     step computes everything (`direct`), it is called without slots; `picks` are the indices of the inputs that it reads, None for
     all of them. `notifications` are the slots that hold pending copies until a later step waits for them.
@@ -64,7 +64,7 @@ class Executable(Record):
     outputs: tuple[Value, ...]
     steps: tuple[Step, ...]
     slots: int
-    returned: tuple[int | Any, ...]
+    result_slots: tuple[int | Any, ...]
     outputs_may_alias: bool
     direct: CompiledPartition | None = None
     picks: tuple[int, ...] | None = None
@@ -91,7 +91,7 @@ class Executable(Record):
         try:
             for step in self.steps:
                 if options is not None and options.terminate:
-                    raise options.ended(f"before {step.name}")
+                    raise options.termination(f"before {step.name}")
                 given = [slots[k] for k in step.inputs]
                 results = call(step, given)
                 for k, result in zip(step.outputs, results, strict=True):
@@ -101,7 +101,7 @@ class Executable(Record):
         except BaseException:
             wait_for([slots[k] for k in self.notifications])
             raise
-        return [slots[r] if type(r) is int else r for r in self.returned]
+        return [slots[r] if type(r) is int else r for r in self.result_slots]
 
     def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
         """Run into the arrays that `targets` has for outputs, if a single partition computes everything and has an `into`.
@@ -162,7 +162,7 @@ def copy_aliases(outputs: list[Any], given: Sequence[Any], options: RunOptions |
 def deep_copy(value: Any, options: RunOptions | None = None) -> Any:
     """Return a deep copy, arrays included. Raises RunTerminated between two arrays if `options.terminate` is set."""
     if options is not None and options.terminate:
-        raise options.ended("while its results were copied")
+        raise options.termination("while its results were copied")
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
@@ -185,9 +185,9 @@ class CompiledBody(Record, frozen=False):
         return self.executable.steps
 
     @property
-    def returned(self) -> tuple[int | Any, ...]:
+    def result_slots(self) -> tuple[int | Any, ...]:
         """The slot of each result, or its value if it is a constant."""
-        return self.executable.returned
+        return self.executable.result_slots
 
     def with_captures(self, captures: tuple[Value, ...]) -> "CompiledBody":
         """Return the same body for a copy of the enclosing graph, in which `captures` replace the captures of this one."""

@@ -220,7 +220,7 @@ def _check_termination(where: str, name: str) -> None:
     """Raise RunTerminated if the current run was cancelled."""
     options = run_options()
     if options is not None and options.terminate:
-        raise options.ended(where).about(input=name)
+        raise options.termination(where).about(input=name)
 
 
 def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -291,7 +291,9 @@ def _slices(name: str, flat: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[A
     for start in range(0, flat.size, SLICE):
         options = run_options() if start else None
         if options is not None and options.terminate:
-            raise options.ended(f"before its first node: the texts of input {name!r} were being converted").about(input=name)
+            raise options.termination(f"before its first node: the texts of input {name!r} were being converted").about(
+                input=name
+            )
         yield start, flat[start : start + SLICE].tolist()
 
 

@@ -80,7 +80,7 @@ class ProviderLock:
             return
         while not self.lock.acquire(timeout=_LOOK_EVERY):
             if options.terminate:
-                raise options.ended(f"while {waiting} waited for its turn")
+                raise options.termination(f"while {waiting} waited for its turn")
 
 
 class _Locks:

@@ -103,7 +103,7 @@ class Parallel:
         for step in executable.steps:
             for slot in set(step.inputs):
                 self.readers[slot] += 1
-        self.returned = frozenset(slot for slot in executable.returned if type(slot) is int)
+        self.returned = frozenset(slot for slot in executable.result_slots if type(slot) is int)
 
     @property
     def useful(self) -> bool:
@@ -155,7 +155,7 @@ class _ParallelRun:
         try:
             if error is not None:
                 raise error
-            return [slots[r] if type(r) is int else r for r in self._plan.executable.returned]
+            return [slots[r] if type(r) is int else r for r in self._plan.executable.result_slots]
         finally:
             del slots, error  # a traceback holds this frame
 
@@ -198,7 +198,7 @@ class _ParallelRun:
     def _results(self, k: int) -> Sequence[Any]:
         step, options = self._plan.executable.steps[k], self._options
         if options is not None and options.terminate:
-            raise options.ended(f"before {step.name}")
+            raise options.termination(f"before {step.name}")
         given = [self._slots[slot] for slot in step.inputs]
         return self._call(step, given)
 

@@ -64,14 +64,16 @@ class Model(Record, frozen=False):
         functions = self.functions.values()
         tables = flatten([(self.graph, ()), *((function.graph, function.defaults.values()) for function in functions)])
         described = {key: _fields(function, "graph", "defaults") for key, function in self.functions.items()}
-        return restored, (tables, described, _fields(self, "graph", "functions"))
+        return restore_model, (tables, described, _fields(self, "graph", "functions"))
 
 
 def _fields(record: Record, *but: str) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__match_args__ if name not in but}
 
 
-def restored(tables: "Tables", described: Mapping[tuple[str, str, str], Mapping[str, Any]], fields: Mapping[str, Any]) -> Model:
+def restore_model(
+    tables: "Tables", described: Mapping[tuple[str, str, str], Mapping[str, Any]], fields: Mapping[str, Any]
+) -> Model:
     """The Model that `Model.__reduce__` took apart."""
     from ort_lite.graph.flat import restore
 
@@ -81,6 +83,10 @@ def restored(tables: "Tables", described: Mapping[tuple[str, str, str], Mapping[
         for (key, own), (body, defaults) in zip(described.items(), bodies, strict=True)
     }
     return Model(graph, functions=functions, **fields)
+
+
+restored = restore_model
+"""The name in pickles of earlier releases."""
 
 
 class Names:

@@ -1,7 +1,7 @@
 """Shape inference and operator schemas: the contract of both, and what checks and annotates a graph."""
 
-from ort_lite.inference.inference import Inference, declared_info
-from ort_lite.inference.rules import (
+from ort_lite.inference.inference import Inference, declared_info, info_from_declaration
+from ort_lite.inference.shape_rules import (
     CONTENTS_LIMIT,
     UNKNOWN,
     ContentsUnknown,
@@ -36,6 +36,7 @@ __all__ = [
     "broadcast",
     "constant_info",
     "declared_info",
+    "info_from_declaration",
     "merge",
     "shape_rule",
 ]

@@ -2,7 +2,7 @@
 
 from ort_lite.graph.graph import Graph
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import Info, ShapeRules
+from ort_lite.inference.shape_rules import Info, ShapeRules
 
 
 def annotate(graph: Graph, rules: ShapeRules) -> Inference:
@@ -11,7 +11,7 @@ def annotate(graph: Graph, rules: ShapeRules) -> Inference:
     Overridable initialisers count as inputs. Returns the Inference, which also knows the contents of small integer tensors.
     Raises ShapeInferenceError.
     """
-    inference = Inference(rules, checked=True)
+    inference = Inference(rules, checks_all=True)
     inference.run(graph, [Info(value.type) for value in graph.inputs])
     for value, info in inference.infos.items():
         if info.type is not None:

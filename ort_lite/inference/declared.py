@@ -8,7 +8,7 @@ from ort_lite.shapes.dims import as_symbol, symbol
 from ort_lite.shapes.expr import Dim
 
 
-def merged_outputs(
+def merge_outputs(
     inputs: Sequence[Value], outputs: Sequence[Value], declared: Sequence[Type | None], unnamed_dims: dict[str, str]
 ) -> list[Type | None]:
     """Return the types of a graph's outputs, with a number, a name or nothing for each dimension. O(outputs).
@@ -39,7 +39,7 @@ def _merge(value: Value, declared: Type | None, names: Collection[str], unnamed_
     else:
         old = [None if str(dim) in unnamed_dims else dim for dim in before]
         merged = _agreement(old, after) if any(map(_contradict, old, after)) else list(map(_better, old, after))
-    shape = [_unnamed(value, axis, unnamed_dims) if dim is None else dim for axis, dim in enumerate(merged)]
+    shape = [_new_dim(value, axis, unnamed_dims) if dim is None else dim for axis, dim in enumerate(merged)]
     return TensorType(inferred.dtype, tuple(shape))
 
 
@@ -55,7 +55,7 @@ def _better(declared: Dim | None, inferred: Dim | None) -> Dim | None:
     return inferred if declared is None or isinstance(inferred, int) else declared
 
 
-def _unnamed(value: Value, axis: int, unnamed_dims: dict[str, str]) -> Dim:
+def _new_dim(value: Value, axis: int, unnamed_dims: dict[str, str]) -> Dim:
     """A dimension without a name. "#" keeps it apart from the names that the loader makes up."""
     name = f"{value.name}#{axis}"
     unnamed_dims[name] = ""

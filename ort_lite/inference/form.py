@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ort_lite.errors import InvalidGraph, describe
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 
 
 def check_form(model: Model, rules: ShapeRules) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
-from ort_lite.inference.rules import (
+from ort_lite.inference.schema import check_declaration
+from ort_lite.inference.shape_rules import (
     UNKNOWN,
     ContentsUnknown,
     Info,
@@ -19,7 +20,6 @@ from ort_lite.inference.rules import (
     constant_info,
     kinds,
 )
-from ort_lite.inference.schema import check_declared
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim
@@ -33,7 +33,7 @@ class Inference:
 
     `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
     instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
-    inferred before, and are believed. `checked`: rules refuse all that they know to make no sense, not only what they need.
+    inferred before, and are believed. `checks_all`: rules refuse all that they know to make no sense, not only what they need.
     `certain`: the nodes run whenever the model does. Where they may not, shapes that do not fit are no error: outputs stay open.
     """
 
@@ -43,10 +43,10 @@ class Inference:
         infos: Mapping[Value, Info] | None = None,
         strict: bool = False,
         inferred: bool = False,
-        checked: bool = False,
+        checks_all: bool = False,
         certain: bool = True,
     ) -> None:
-        self.rules, self.strict, self.inferred, self.checked, self.certain = rules, strict, inferred, checked, certain
+        self.rules, self.strict, self.inferred, self.checks_all, self.certain = rules, strict, inferred, checks_all, certain
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
         self._bodies = 0
@@ -62,7 +62,7 @@ class Inference:
         self._made[name] = len(self._made)
         return symbol(name)
 
-    def made_since(self, dim: Dim, count: int) -> bool:
+    def is_newer(self, dim: Dim, count: int) -> bool:
         """Return True if `dim` depends on a symbol created after the first `count`."""
         return any(self._made.get(found.name, -1) >= count for found in symbols([dim]))
 
@@ -93,7 +93,7 @@ class Inference:
         if self.count == made and not node.subgraphs():  # or a further pass would miss the symbols that it makes anew
             seen[node] = given
 
-    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
+    def infer_body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
         """Infer a body, never strictly: its provider finds out what is open when it lowers the body.
 
         `certain`: the body runs whenever the node around it does.
@@ -117,7 +117,7 @@ class Inference:
             if value.constant is not None:
                 info = constant_info(value.constant)
             else:
-                info = Info(value.type) if self.inferred else declared_info(value, self.fresh)
+                info = Info(value.type) if self.inferred else info_from_declaration(value, self.fresh)
             self.infos[value] = info
         return info
 
@@ -127,17 +127,17 @@ class Inference:
         """
         infos = self.infos
         inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
-        found = self._found(Op(node, inputs, self))
+        found = self._apply_rule(Op(node, inputs, self))
         results = []
         for index, value in enumerate(node.outputs):
             info = found[index] if index < len(found) else UNKNOWN
             if value is None:
                 info = UNKNOWN
             elif info.type is None:
-                info = infos[value] = declared_info(value, self.fresh)
+                info = infos[value] = info_from_declaration(value, self.fresh)
             else:
                 if value.type is not None and info.constant is None:
-                    check_declared(node, value, info.type, index)
+                    check_declaration(node, value, info.type, index)
                 infos[value] = info
             results.append(info)
         self.rules.schemas.check_types(node, kinds(inputs), kinds(results))
@@ -151,7 +151,7 @@ class Inference:
         finally:
             self.certain = outer
 
-    def _found(self, op: Op) -> list[Info]:
+    def _apply_rule(self, op: Op) -> list[Info]:
         """Apply the node's rule. If it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
         if rule is None:
@@ -192,8 +192,12 @@ def _open(op: Op, rule: ShapeRule, index: int) -> Info:
     return Info(TensorType(dtype))
 
 
-def declared_info(value: Value, fresh: Callable[[str], Dim]) -> Info:
+def info_from_declaration(value: Value, fresh: Callable[[str], Dim]) -> Info:
     """Return what a model declares of a value that no rule covers: element type and rank; its dimensions are not trusted."""
     if isinstance(value.type, TensorType) and value.type.shape is not None:
         return Info(TensorType(value.type.dtype, tuple(fresh(value.name) for _ in value.type.shape)))
     return Info(value.type)
+
+
+declared_info = info_from_declaration
+"""The name in earlier releases."""

@@ -91,7 +91,7 @@ class Schemas:
         self._found: dict[tuple[str, str, int], OpSchema] = {}
         self._good: set[tuple[object, ...]] = set()
 
-    def preceded_by(self, more: Iterable[OpSchema | SchemaSource]) -> "Schemas":
+    def prepend(self, more: Iterable[OpSchema | SchemaSource]) -> "Schemas":
         """These schemas, and before them `more`."""
         return Schemas([*more, *self._sources])
 
@@ -193,13 +193,13 @@ class Schemas:
                 self._good.add(key)
 
 
-def check_declared(node: Node, value: Value, found: Type, index: int) -> None:
+def check_declaration(node: Node, value: Value, found: Type, index: int) -> None:
     """Raises InvalidGraph where the model declares another type for output `index` than inference found."""
     declared = value.type
     if declared is found or (type(declared) is TensorType is type(found) and declared.dtype == found.dtype):
         return
     if kind_of(declared) != kind_of(found):
-        came, said = shown(kind_of(found) or ""), shown(kind_of(declared) or "")
+        came, said = format_kind(kind_of(found) or ""), format_kind(kind_of(declared) or "")
         raise InvalidGraph(f"{node}: output {index} ({value.name!r}) is {came}, but the model declares {said}").about(
             node, expected=said, got=came
         )
@@ -266,13 +266,13 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
             first, origin = bound.get(operand.type, (kind, ""))
             if kind != first and operand.homogeneous:
                 raise InvalidGraph(
-                    f"{node}: {who} is {shown(kind)}, but {operand.type} is {shown(first)} by {origin}; {schema} takes one type for "
-                    f"both, of {_listed(schema, operand)}"
-                ).about(node, input=value.name if what == "input" else "", expected=shown(first), got=shown(kind))
-            if kind not in schema.allowed(operand):
-                listed = _listed(schema, operand)
-                raise InvalidGraph(f"{node}: {who} is {shown(kind)}; {schema} {_TAKES[what]} {listed} there").about(
-                    node, input=value.name if what == "input" else "", expected=listed, got=shown(kind)
+                    f"{node}: {who} is {format_kind(kind)}, but {operand.type} is {format_kind(first)} by {origin}; {schema} "
+                    f"takes one type for both, of {_list_types(schema, operand)}"
+                ).about(node, input=value.name if what == "input" else "", expected=format_kind(first), got=format_kind(kind))
+            if kind not in schema.types_of(operand):
+                listed = _list_types(schema, operand)
+                raise InvalidGraph(f"{node}: {who} is {format_kind(kind)}; {schema} {_TAKES[what]} {listed} there").about(
+                    node, input=value.name if what == "input" else "", expected=listed, got=format_kind(kind)
                 )
             if operand.homogeneous:
                 bound.setdefault(operand.type, (kind, who))
@@ -281,16 +281,16 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
 _TAKES = {"input": "takes", "output": "gives"}
 
 
-def _listed(schema: OpSchema, operand: Operand) -> str:
-    return ", ".join(map(shown, sorted(schema.allowed(operand))))
+def _list_types(schema: OpSchema, operand: Operand) -> str:
+    return ", ".join(map(format_kind, sorted(schema.types_of(operand))))
 
 
-def shown(kind: Kind) -> str:
+def format_kind(kind: Kind) -> str:
     """onnxruntime's spelling: "tensor(float)", "seq(tensor(int8))", "map(string,tensor(float))"."""
     head, bracket, inside = kind.partition("(")
     if not bracket:
         return ort_name(kind) if is_dtype(kind) else kind
     if head == "map":
         key, _, value = inside[:-1].partition(",")
-        return f"map({key},{shown(value)})"
-    return f"{head}({shown(inside[:-1])})"
+        return f"map({key},{format_kind(value)})"
+    return f"{head}({format_kind(inside[:-1])})"

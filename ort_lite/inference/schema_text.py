@@ -76,7 +76,7 @@ class OpSchema(Record, eq=False):
     traits: str = ""
     """As written in the text, for `parse_traits`."""
 
-    def allowed(self, operand: Operand) -> frozenset[str]:
+    def types_of(self, operand: Operand) -> frozenset[str]:
         """Return the types that an operand may have."""
         return self.types.get(operand.type) or frozenset({operand.type})
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.graph.model import Model, restored
+from ort_lite.graph.model import Model, restore_model
 from ort_lite.load.spans import ByteSpan
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def reduce_model(model: Model) -> tuple[Any, ...]:
 
 
 def _owning(tables: "Tables", *parts: Any) -> Model:
-    return restored(tables.replace(arrays=[_in_span(array) for array in tables.arrays]), *parts)
+    return restore_model(tables.replace(arrays=[_in_span(array) for array in tables.arrays]), *parts)
 
 
 def _in_span(array: Array) -> Array:

@@ -75,7 +75,7 @@ class ExternalData:
             span = held.span(offset, nbytes)
             if self._mapped and nbytes:
                 return span
-            return self._once((location,), held.nbytes, offset, nbytes, who, lambda: ByteSpan.owned(span.array()))
+            return self._once((location,), held.nbytes, offset, nbytes, who, lambda: ByteSpan.of_bytes(span.array()))
         file = self._open_file(location, who)
         _check_range(offset, nbytes, location, file.size, who)
         try:

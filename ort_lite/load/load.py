@@ -133,7 +133,7 @@ class _External:
 
 def _options(given: ParseOptions | None, no_copy: bool | None, load_external_data: bool | None) -> ParseOptions:
     chosen = {"no_copy": no_copy, "load_external_data": load_external_data}
-    changed = {name: value for name, value in chosen.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if given is None:
         return ParseOptions(**changed)
     if not isinstance(given, ParseOptions):

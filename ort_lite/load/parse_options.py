@@ -25,22 +25,16 @@ class TensorBufferOptions:
     each tensor become multiples of it, which need not be a power of two; 0 leaves them unchanged.
     """
 
-    _defaults: ClassVar[dict[str, Any]] = {"raw_data_threshold": 0, "alignment": 0}
+    _names: ClassVar[tuple[str, ...]] = ("raw_data_threshold", "alignment")
 
-    raw_data_threshold: int
-    alignment: int
-
-    def __init__(self, **values: Any) -> None:
-        """Set options by name. Raises TypeError for an unknown option, InvalidArgument for an invalid value."""
-        if unknown := values.keys() - self._defaults.keys():
-            known = ", ".join(self._defaults)
-            raise TypeError(f"{type(self).__name__} takes no {', '.join(sorted(unknown))}; it takes {known}")
-        for name, default in (self._defaults | values).items():
-            setattr(self, name, default)
+    def __init__(self, *, raw_data_threshold: int = 0, alignment: int = 0) -> None:
+        """Set options by name. Raises InvalidArgument for an invalid value."""
+        self.raw_data_threshold = raw_data_threshold
+        self.alignment = alignment
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._defaults:
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}; it has {', '.join(self._defaults)}")
+        if name not in self._names:
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}; it has {', '.join(self._names)}")
         object.__setattr__(self, name, self._check(name, value))
 
     def _check(self, name: str, value: Any) -> Any:
@@ -70,7 +64,7 @@ class TensorBufferOptions:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._defaults)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._names)})"
 
 
 class ParseOptions(TensorBufferOptions):
@@ -87,27 +81,42 @@ class ParseOptions(TensorBufferOptions):
     the owner of the bytes is released.
     """
 
-    _defaults: ClassVar[dict[str, Any]] = {
-        "raw_data_threshold": 1024,
-        "alignment": 0,
-        "no_copy": False,
-        "copy_misaligned": False,
-        "skip_raw_data": False,
-        "load_external_data": True,
-        "max_tensor_size_bytes": None,
-        "max_recursion_depth": 100,
-        "external_data_roots": (),
-        "raw_data_callback": None,
-    }
+    _names = (
+        *TensorBufferOptions._names,
+        "no_copy",
+        "copy_misaligned",
+        "skip_raw_data",
+        "load_external_data",
+        "max_tensor_size_bytes",
+        "max_recursion_depth",
+        "external_data_roots",
+        "raw_data_callback",
+    )
 
-    no_copy: bool
-    copy_misaligned: bool
-    skip_raw_data: bool
-    load_external_data: bool
-    max_tensor_size_bytes: int | None
-    max_recursion_depth: int
-    external_data_roots: Sequence[str | os.PathLike[str]]
-    raw_data_callback: RawDataCallback | None
+    def __init__(
+        self,
+        *,
+        raw_data_threshold: int = 1024,
+        alignment: int = 0,
+        no_copy: bool = False,
+        copy_misaligned: bool = False,
+        skip_raw_data: bool = False,
+        load_external_data: bool = True,
+        max_tensor_size_bytes: int | None = None,
+        max_recursion_depth: int = 100,
+        external_data_roots: Sequence[str | os.PathLike[str]] = (),
+        raw_data_callback: RawDataCallback | None = None,
+    ) -> None:
+        """Set options by name. Raises InvalidArgument for an invalid value."""
+        super().__init__(raw_data_threshold=raw_data_threshold, alignment=alignment)
+        self.no_copy = no_copy
+        self.copy_misaligned = copy_misaligned
+        self.skip_raw_data = skip_raw_data
+        self.load_external_data = load_external_data
+        self.max_tensor_size_bytes = max_tensor_size_bytes
+        self.max_recursion_depth = max_recursion_depth
+        self.external_data_roots = external_data_roots
+        self.raw_data_callback = raw_data_callback
 
     def _check(self, name: str, value: Any) -> Any:
         if name in ("no_copy", "copy_misaligned", "skip_raw_data", "load_external_data"):
@@ -132,13 +141,18 @@ class SerializeOptions(TensorBufferOptions):
     in the model, up to protobuf's 2 GiB. alignment: of tensors in that file; 0 means 64, which suits all kernels.
     """
 
-    _defaults: ClassVar[dict[str, Any]] = {
-        "raw_data_threshold": kSmallTensorDataThresholdBytes,
-        "alignment": 0,
-        "external_data": None,
-    }
+    _names = (*TensorBufferOptions._names, "external_data")
 
-    external_data: str | None
+    def __init__(
+        self,
+        *,
+        raw_data_threshold: int = kSmallTensorDataThresholdBytes,
+        alignment: int = 0,
+        external_data: str | None = None,
+    ) -> None:
+        """Set options by name. Raises InvalidArgument for an invalid value."""
+        super().__init__(raw_data_threshold=raw_data_threshold, alignment=alignment)
+        self.external_data = external_data
 
     def _check(self, name: str, value: Any) -> Any:
         if name == "external_data":

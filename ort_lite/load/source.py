@@ -87,7 +87,7 @@ def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str
     if in_place:
         lender = Backing(data)
         return ParsedSource(proto, spans, lambda begin, end: lender.lend(begin, end - begin), path)
-    return ParsedSource(proto, spans, lambda begin, end: ByteSpan.owned(data[begin:end]), path)
+    return ParsedSource(proto, spans, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path)
 
 
 def _read_path(path: str) -> ParsedSource:

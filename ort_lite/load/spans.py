@@ -59,16 +59,19 @@ class ByteSpan:
     __slots__ = ("__weakref__", "_kept", "address", "mode", "nbytes", "owner")
 
     def __init__(self, address: int, nbytes: int, kept: Any, owner: Backing | None, mode: Mode) -> None:
-        """`kept` keeps the bytes at `address` alive. Prefer `owned`, `borrowed` and `Backing.span`."""
+        """`kept` keeps the bytes at `address` alive. Prefer `of_bytes`, `of_buffer` and `Backing.span`."""
         self.address, self.nbytes, self._kept = address, nbytes, kept
         self.owner, self.mode = owner, mode
 
     @staticmethod
-    def owned(data: Any) -> "ByteSpan":
+    def of_bytes(data: Any) -> "ByteSpan":
         """Return an owned span with a copy of a contiguous buffer. Immutable `bytes` are not copied."""
         if type(data) is not bytes:
             return ByteSpan.of_array(np.frombuffer(data, np.uint8).copy())  # NumPy allocates huge pages
         return ByteSpan(_address_of_bytes(data), len(data), data, None, "owned")
+
+    owned = of_bytes
+    """The name in pickles of earlier releases."""
 
     @staticmethod
     def of_array(array: Array) -> "ByteSpan":
@@ -77,7 +80,7 @@ class ByteSpan:
         return ByteSpan(_address(data), data.size, data, None, "owned")
 
     @staticmethod
-    def borrowed(buffer: Any, offset: int = 0, nbytes: int | None = None) -> "ByteSpan":
+    def of_buffer(buffer: Any, offset: int = 0, nbytes: int | None = None) -> "ByteSpan":
         """Return a span of the caller's buffer, without an owner. Raises InvalidArgument if the buffer is too short."""
         backing = Backing(buffer)
         nbytes = backing.nbytes - offset if nbytes is None else nbytes
@@ -116,10 +119,10 @@ class ByteSpan:
         return ByteSpan(self.address, self.nbytes, self._kept, self.owner, self.mode)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ByteSpan":
-        return ByteSpan.owned(bytes(self))
+        return ByteSpan.of_bytes(bytes(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ByteSpan.owned, (bytes(self),)
+        return ByteSpan.of_bytes, (bytes(self),)
 
     def __repr__(self) -> str:
         return f"ByteSpan({self.nbytes:,} bytes, {self.mode}{'' if self.owner is None else f' from {self.owner!r}'})"

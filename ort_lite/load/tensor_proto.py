@@ -90,7 +90,7 @@ class TensorReader:
         if proto.HasField("raw_data"):
             raw = proto.raw_data
             _check_count(len(raw), nbytes, shape, f"bytes of {dtype}", who)
-            return from_span(ByteSpan.owned(raw), dtype, shape)
+            return from_span(ByteSpan.of_bytes(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
             assert self._read is not None
             self._spans.remove(span)  # a segment in the file itself would refer to it again
@@ -136,7 +136,7 @@ def from_span(span: ByteSpan, dtype: DType, shape: tuple[int, ...], aligned: boo
     if dtype == "bool":  # other bytes are true too, but break comparisons and counts
         return array.view(bool) if not array.size or array.max() <= 1 else ByteSpan.of_array(array != 0).array(dtype, shape)
     if aligned and not array.flags.aligned:
-        return ByteSpan.owned(span.array()).array(dtype, shape)
+        return ByteSpan.of_bytes(span.array()).array(dtype, shape)
     return array
 
 

@@ -26,7 +26,7 @@ class _Own(Record):
 
 
 class Fingerprint(NamedTuple):
-    """A digest of what code does, and the features requested by functions that it refers to: see `marks.emitted`."""
+    """A digest of what code does, and the features requested by functions that it refers to: see `marks.emitter`."""
 
     digest: bytes
     needs: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.marks import arithmetic, emitted
+from ort_lite.native.marks import arithmetic, emitter
 
 # Features with which LLVM's half type compiles to instructions instead of calls of compiler-rt.
 _HARDWARE = "f16c|neon"
@@ -37,7 +37,7 @@ def _narrow_f16(x: Any) -> Any:
     return ((magnitude > 0x7F800000).choose(nan, result) | sign).to("u16")
 
 
-@emitted("f32(u16)", needs=_HARDWARE, otherwise=_widen_f16)
+@emitter("f32(u16)", needs=_HARDWARE, otherwise=_widen_f16)
 def f16_to_f32(builder: Any, h: Any) -> Any:
     """Convert float16 bits to f32, exactly."""
     from llvmlite import ir
@@ -45,7 +45,7 @@ def f16_to_f32(builder: Any, h: Any) -> Any:
     return builder.fpext(builder.bitcast(h, ir.HalfType()), ir.FloatType())
 
 
-@emitted("u16(f32)", needs=_HARDWARE, otherwise=_narrow_f16)
+@emitter("u16(f32)", needs=_HARDWARE, otherwise=_narrow_f16)
 def f32_to_f16(builder: Any, x: Any) -> Any:
     """Convert f32 to float16 bits, rounding to nearest even; NaN stays, and too large numbers become inf."""
     from llvmlite import ir

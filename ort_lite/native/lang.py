@@ -8,7 +8,7 @@ A kernel is a plain function over pointers, integers and floats:
             z[i] = x[i] + y[i]
         return OK
 
-Helpers are plain functions too; those that a kernel refers to are compiled with it. Functions marked `@emitted` or `@arithmetic`
+Helpers are plain functions too; those that a kernel refers to are compiled with it. Functions marked `@emitter` or `@arithmetic`
 have no Python body to compile: the compiler calls them to emit LLVM IR at the place of the call.
 """
 
@@ -84,6 +84,7 @@ from ort_lite.native.marks import (
     Static,
     arithmetic,
     emitted,
+    emitter,
     native,
 )
 
@@ -116,6 +117,7 @@ __all__ = [
     "cos",
     "cosh",
     "emitted",
+    "emitter",
     "erf",
     "exp",
     "exp2",
@@ -125,6 +127,7 @@ __all__ = [
     "f32_to_f16",
     "fabs",
     "failed",
+    "failure_status",
     "floor",
     "fma",
     "fmax",
@@ -180,18 +183,22 @@ __all__ = [
     "wsub",
 ]
 
-# Status codes. A kernel returns OK or failed(code, where).
+# Status codes. A kernel returns OK or failure_status(code, where).
 OK = 0
 INDEX_OUT_OF_RANGE = 1
 RAISED = 255  # compiled code tried to raise: a bug in the kernel
 
 
-def failed(code: int, detail: int = 0) -> int:
+def failure_status(code: int, detail: int = 0) -> int:
     """Return the status (> 0) of a kernel that found the error `code` at position `detail`, such as the number of a bad index."""
     return code + 256 * detail
 
 
-@emitted("i64(i64,i64,i64)")
+failed = failure_status
+"""The name in earlier releases."""
+
+
+@emitter("i64(i64,i64,i64)")
 def _share(builder: Any, n: Any, part: Any, parts: Any) -> Any:
     """Return n * part / parts, for part >= 0 and parts > 0."""
     return builder.sdiv(builder.mul(n, part), parts)
@@ -214,13 +221,13 @@ def select(condition: Any, yes: Any, no: Any) -> Any:
 
 
 # --- Memory
-@emitted("*T(*T,i64)")
+@emitter("*T(*T,i64)")
 def shift(builder: Any, x: Any, n: Any) -> Any:
     """Return x advanced by n elements."""
     return builder.gep(x, [n], inbounds=True)
 
 
-@emitted("T(*T,i64)")
+@emitter("T(*T,i64)")
 def read_once(builder: Any, x: Any, i: Any) -> Any:
     """Return x[i], by a single load that the compiler may not repeat, so that the checked value is the one that is used.
 
@@ -233,7 +240,7 @@ def read_once(builder: Any, x: Any, i: Any) -> Any:
     return builder.load_atomic(place, "unordered", width)
 
 
-@emitted("i64(*T)")
+@emitter("i64(*T)")
 def address(builder: Any, x: Any) -> Any:
     """Return the pointer as a number."""
     from llvmlite import ir
@@ -241,7 +248,7 @@ def address(builder: Any, x: Any) -> Any:
     return builder.ptrtoint(x, ir.IntType(64))
 
 
-@emitted("b1(*T)")
+@emitter("b1(*T)")
 def null(builder: Any, x: Any) -> Any:
     """Return True for the pointer of a missing optional operand."""
     from llvmlite import ir
@@ -250,7 +257,7 @@ def null(builder: Any, x: Any) -> Any:
 
 
 def _pointer(name: str) -> Any:
-    @emitted(f"*{name}(i64)")
+    @emitter(f"*{name}(i64)")
     def pointer(builder: Any, number: Any) -> Any:
         """Return the address as a pointer."""
         from ort_lite.native.values import llvm_type

@@ -1,4 +1,4 @@
-"""Decorators that mark functions for the compiler (`@native`, `@emitted`, `@arithmetic`) and types of parameters."""
+"""Decorators that mark functions for the compiler (`@native`, `@emitter`, `@arithmetic`) and types of parameters."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
@@ -69,7 +69,7 @@ def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, i
 
 
 class Emitted:
-    """A function whose code is LLVM IR, which only kernels can call. Created by `@emitted` and `@arithmetic`.
+    """A function whose code is LLVM IR, which only kernels can call. Created by `@emitter` and `@arithmetic`.
 
     If `typed`, the emitter takes and returns `values.LlvmValue` instead of a builder and LLVM's values.
     """
@@ -93,7 +93,7 @@ class Emitted:
         raise TypeError(f"{self.__name__} is emitted code: it runs in compiled kernels only")
 
 
-def emitted(
+def emitter(
     *signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Mark `f(builder, *llvm_args)`, which emits IR and returns the resulting value (None for void).
@@ -109,6 +109,10 @@ def emitted(
         return Emitted(target, signatures, needs, otherwise)
 
     return mark
+
+
+emitted = emitter
+"""The name in earlier releases."""
 
 
 def arithmetic(*signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None) -> Callable[[F], F]:

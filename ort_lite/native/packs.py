@@ -138,18 +138,18 @@ def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
     """Write a pack of encoded objects by key. The bytes do not depend on the order of `objects`."""
     keys = sorted(objects)
     start = _HEAD.size + len(keys) * (SIZE + _ENTRY.size)
-    places: dict[bytes, int] = {}
+    offsets: dict[bytes, int] = {}
     for key in keys:
-        if objects[key] not in places:
-            places[objects[key]] = start
+        if objects[key] not in offsets:
+            offsets[objects[key]] = start
             start += len(objects[key])
     with open(file, "wb") as opened:
         opened.write(_HEAD.pack(MAGIC, base, start, len(keys)))
         opened.write(b"".join(map(bytes.fromhex, keys)))
         for key in keys:
             body = objects[key]
-            opened.write(_ENTRY.pack(places[body], len(body), digest(body)))
-        opened.write(b"".join(places))
+            opened.write(_ENTRY.pack(offsets[body], len(body), digest(body)))
+        opened.write(b"".join(offsets))
 
 
 def encode(made: Object) -> bytes:

@@ -1,4 +1,4 @@
-"""Progress reports of compilation, to a listener on the thread that needs the kernels, or else to the log."""
+"""Progress reports of compilation, to a listener on the thread that needs the kernels, or else to the terminal and the log."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,10 +6,7 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from ort_lite import log
-
-PATIENCE = 1.0
-"""The seconds of compiling after which progress is first logged."""
-_BETWEEN = 10.0
+from ort_lite.log.progress_line import PATIENCE, ProgressLine
 
 
 class Progress:
@@ -88,22 +85,24 @@ def piece(otherwise: Tell) -> Iterator[Progress]:
             made.tell()
 
 
-class Logged:
-    """Reports progress to the log, at INFO: after a second, then every ten seconds, and at the end.
+class Reported:
+    """Reports progress for whoever looks: a line on a terminal while it lasts, and one message in the log, at INFO, at the end.
 
-    `severity` is that of a session, or its options.
+    Work of less than a second is not reported. `severity` is that of a session, or its options.
     """
 
     def __init__(self, severity: log.Whose = -1) -> None:
         self._severity = severity
-        self._next = PATIENCE
+        self._line = ProgressLine("compiling kernels")
 
     def __call__(self, progress: Progress) -> None:
-        if progress.over and self._next > PATIENCE:
-            log.info(self._severity, format_end(progress))
-        elif progress.seconds >= self._next:
-            self._next = progress.seconds + _BETWEEN
-            log.info(self._severity, f"compiling kernels: {progress.done} of {progress.total} after {progress.seconds:.1f} s")
+        if progress.over:
+            self._line.close()
+            if progress.seconds >= PATIENCE:
+                log.info(self._severity, format_end(progress))
+        elif progress.seconds >= PATIENCE:
+            self._line.update("", progress.done, progress.total)
+            self._line.show()
 
 
 def format_end(progress: Progress) -> str:

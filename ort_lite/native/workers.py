@@ -24,7 +24,7 @@ from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.compile_claims import CompileClaims
 from ort_lite.native.compilers import warn_of_unknown_release
 from ort_lite.native.cpu import Target
-from ort_lite.native.progress import Logged, Progress, piece
+from ort_lite.native.progress import Progress, Reported, piece
 from ort_lite.native.siblings import CAN_FORK, Sibling
 from ort_lite.native.spec import Spec, symbol_of
 from ort_lite.native.threads import start, submit
@@ -188,7 +188,7 @@ def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[
     here = not sys.executable or ("numba" in sys.modules and len(specs) <= FEW)
     claims = CompileClaims(folder)
     try:
-        with piece(Logged()) as progress, progress.more(len(specs)):
+        with piece(Reported()) as progress, progress.more(len(specs)):
             batch = Batch(specs, target, folder, claims, progress)
             return batch.compile_here() if here else batch.compile_there()
     finally:

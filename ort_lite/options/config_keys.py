@@ -114,7 +114,7 @@ OWN_KEYS = frozenset(
 )
 """Session entries that onnxruntime does not have.
 
-See also `ort_lite.memory.account`, `ort_lite.partition.cost.strategy` and `ort_lite.native.missing`.
+See also `ort_lite.memory.session_memory`, `ort_lite.partition.cost.strategy` and `ort_lite.native.missing`.
 """
 
 _DOCUMENTED_IN_RUNS = frozenset({

@@ -115,7 +115,7 @@ def limit_run(options: RunOptions | None, timeout: float) -> Iterator[RunOptions
             with _CLOCK.alarm(timeout, lambda: own.exceed(timeout)):
                 yield own
         except RunTerminated as error:
-            told = own.ended(f"in {error.provider or 'a provider'}: {error}")
+            told = own.termination(f"in {error.provider or 'a provider'}: {error}")
             if isinstance(error, type(told)) or not isinstance(told, DeadlineExceeded):
                 raise
             raise told from error

@@ -138,8 +138,8 @@ class Flag:
     raised = False
 
 
-class MemoryAccount(Protocol):
-    """The source and planner of scratch memory for the providers of one session (see `ort_lite.memory.account`)."""
+class SessionScratch(Protocol):
+    """The source and planner of scratch memory for the providers of one session (see `ort_lite.memory.session_memory`)."""
 
     @property
     def planner(self) -> Any:
@@ -185,18 +185,18 @@ class SessionOptions(_Checked):
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
         self._load_cancellation = Flag()
-        self._account: MemoryAccount | None = None
+        self._session_memory: SessionScratch | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the session's memory account and with a new cancellation flag."""
-        return {**vars(self), "_account": None, "_load_cancellation": Flag()}
+        """Return the state without the session's memory and with a new cancellation flag."""
+        return {**vars(self), "_session_memory": None, "_load_cancellation": Flag()}
 
     def copy(self) -> Self:
         """Return a copy. It shares the arrays of initializers and the load cancellation flag."""
         made = type(self).__new__(type(self))
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
-        made._account = None
+        made._session_memory = None
         return made
 
     def _extras(self) -> dict[str, Any]:
@@ -238,13 +238,16 @@ class SessionOptions(_Checked):
         self.inter_op_num_threads = max(self.inter_op_num_threads, 0)
 
     @property
-    def account(self) -> MemoryAccount | None:
-        """The memory account of the session with these options; None without a session, and in copies."""
-        return self._account
+    def session_memory(self) -> SessionScratch | None:
+        """The memory of the session with these options; None without a session, and in copies."""
+        return self._session_memory
 
-    def set_account(self, account: MemoryAccount) -> None:
-        """Attach the memory account from which the session's providers get scratch memory."""
-        self._account = account
+    account = session_memory
+    """The name in earlier releases."""
+
+    def set_session_memory(self, session_memory: SessionScratch) -> None:
+        """Attach the memory from which the session's providers get scratch memory."""
+        self._session_memory = session_memory
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Set a config entry. Raises InvalidArgument for an empty key."""
@@ -353,11 +356,14 @@ class RunOptions(_Checked):
         self._exceeded = timeout
         self.terminate = True
 
-    def ended(self, where: str) -> RunTerminated:
+    def termination(self, where: str) -> RunTerminated:
         """Return the exception for a run that found `terminate` set: DeadlineExceeded or Cancelled."""
         if self._exceeded:
             return DeadlineExceeded(f"the run took longer than its timeout of {self._exceeded:g} s, and was ended {where}")
         return Cancelled(f"the run was ended by RunOptions.terminate {where}")
+
+    ended = termination
+    """The name in earlier releases."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

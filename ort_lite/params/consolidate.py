@@ -40,9 +40,9 @@ def consolidate_tensors_to_buffer(model: Model, opts: TensorBufferOptions | None
         buffer[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
     buffer.setflags(write=False)
     backing = ConsolidatedBuffer(buffer, "consolidated")
-    for array, offset, places in zip(arrays, offsets, slots.values(), strict=True):
+    for array, offset, shared in zip(arrays, offsets, slots.values(), strict=True):
         moved = backing.span(offset, array.nbytes).array(from_numpy(array.dtype), array.shape)
-        for slot in places:
+        for slot in shared:
             slot.array = moved
 
 
@@ -63,8 +63,8 @@ def _lie_so(arrays: list[Array], offsets: list[int], total: int, alignment: int)
     owner = spans[0].owner
     if not isinstance(owner, ConsolidatedBuffer) or owner.nbytes != total or (alignment and owner.address % alignment):
         return False
-    places = [(span.owner is owner, span.address - owner.address) for span in spans]
-    return places == [(True, offset) for offset in offsets]
+    found = [(span.owner is owner, span.address - owner.address) for span in spans]
+    return found == [(True, offset) for offset in offsets]
 
 
 def _allocate(nbytes: int, alignment: int) -> Array:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.graph.graph import Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
 from ort_lite.partition.borders import copies, transfers_of
@@ -59,7 +59,7 @@ class Assembly:
         """`whole`: the node is inside one that is taken whole, so what is inside of it is taken, too."""
         node = claims.nodes[k]
         reasons = tuple(self._reason(claims, k, index, owner) for index in range(len(self.labels)) if index != owner)
-        rule, inserted = claims.constraints.rules.followed(owner, node), claims.constraints.changes.inserted.get(node, "")
+        rule, inserted = claims.constraints.rules.rule_for(owner, node), claims.constraints.changes.inserted.get(node, "")
         self.placements[node] = Placement(node, self.labels[owner], partition, reasons, rule, inserted)
         if whole or node in claims.whole:
             for body in claims.bodies.get(node, ()):

@@ -170,7 +170,7 @@ class Assignment(Record):
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:
-        return "\n".join([aligned([COLUMNS, *self.table()]), *self.notes()])
+        return "\n".join([align_columns([COLUMNS, *self.table()]), *self.notes()])
 
     def table(self) -> list[tuple[str, ...]]:
         """A row of COLUMNS for each node."""
@@ -210,7 +210,7 @@ Again = Callable[[GivenBack], Assignment | None]
 """The greedy assignment without what is given back; None where a node would be left or a rule broken. O(nodes + edges)."""
 
 
-def aligned(rows: list[tuple[str, ...]]) -> str:
+def align_columns(rows: list[tuple[str, ...]]) -> str:
     """Columns side by side, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -15,28 +15,28 @@ class Budgets:
 
     def __init__(self, resources: Sequence[Resource | None]) -> None:
         self._resources = resources
-        self._accounts: dict[int, _Account] = {}
+        self._budgets: dict[int, _Budget] = {}
 
     def refill(self) -> None:
         """Give every provider its whole budget again."""
-        self._accounts = {k: _Account(limit) for k, limit in enumerate(self._resources) if limit is not None}
+        self._budgets = {k: _Budget(limit) for k, limit in enumerate(self._resources) if limit is not None}
 
     def limits(self, index: int) -> bool:
         """Return whether the provider has a budget."""
-        return index in self._accounts
+        return index in self._budgets
 
     def take(self, index: int, nodes: Collection[Node]) -> str | None:
         """Take from the provider's budget what the nodes need. Return why they do not fit, or None."""
-        account = self._accounts.get(index)
-        return None if account is None else account.take(nodes)
+        budget = self._budgets.get(index)
+        return None if budget is None else budget.take(nodes)
 
     def give_back(self, index: int, nodes: Collection[Node]) -> None:
         """Return to the provider's budget what `take` took for these nodes."""
-        if index in self._accounts:
-            self._accounts[index].give_back(nodes)
+        if index in self._budgets:
+            self._budgets[index].give_back(nodes)
 
 
-class _Account:
+class _Budget:
     """The rest of a Resource. A constant counts once."""
 
     def __init__(self, limit: Resource) -> None:

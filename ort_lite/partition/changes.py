@@ -31,7 +31,7 @@ class Changes:
         """Record nodes that nobody took channels-last, and that have their old layout again."""
         self._restored.update(nodes)
 
-    def not_widened(self, nodes: Iterable[Node]) -> list[Node]:
+    def select_narrow(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes that were not given a wider element type yet."""
         return [node for node in nodes if node not in self._widened]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
@@ -64,7 +64,7 @@ class Claims:
                 for body in bodies:
                     yield from body.levels()
 
-    def unclaimed(self) -> list[Node]:
+    def find_unclaimed_nodes(self) -> list[Node]:
         """Return the nodes, at all levels, that no provider takes."""
         return [claims.nodes[k] for claims in self.levels() for k, owner in enumerate(claims.taken_by) if owner is None]
 
@@ -173,7 +173,7 @@ class Claims:
         if not self.constraints.budgets.limits(index):
             return dict(sorted(units.items()))
         kept = dict[int, Unit]()
-        together = self._quantized(units)
+        together = self._groups_by_qdq_unit(units)
         for g in sorted(units):
             if g in together:
                 several = together.pop(g)
@@ -186,7 +186,7 @@ class Claims:
                         self._give_up(index, each, units[each], "budget", why)
         return {g: kept[g] for g in sorted(kept)}
 
-    def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
+    def _groups_by_qdq_unit(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
         """Return, by group, the groups that hold parts of a QDQ unit, itself among them (see `qdq_units`). O(nodes + edges)."""
         from ort_lite.partition.controls import qdq_units
 
@@ -207,9 +207,9 @@ class Claims:
 
     def _form_groups(self, index: int, units: dict[int, Unit]) -> None:
         """Joins units as far as possible and allowed. A group that is not wanted gives its units back, and all join anew."""
-        together = self._quantized(units) if self.constraints.policies[index].shapes_partitions else {}
+        together = self._groups_by_qdq_unit(units) if self.constraints.policies[index].shapes_partitions else {}
         while True:
-            joined, lost = self._joined(index, units, together)
+            joined, lost = self._join_groups(index, units, together)
             lost = lost or self._too_small(index, units, joined) or self._too_many(index, units, joined)
             if not lost:
                 break
@@ -227,7 +227,7 @@ class Claims:
             self._take(group, parts)
             before = group
 
-    def _joined(
+    def _join_groups(
         self, index: int, units: Mapping[int, Unit], together: Mapping[int, list[int]]
     ) -> tuple[list[Joined], dict[int, Lost]]:
         """The groups that units can be, each with what keeps it apart from the one before; and units larger than a group may be."""

@@ -15,8 +15,8 @@ from ort_lite.partition.budgets import Budgets
 from ort_lite.partition.changes import Changes
 from ort_lite.partition.exclusions import Exclusions
 from ort_lite.partition.placement import PlacementRule
+from ort_lite.partition.placement_rules import PlacementRules
 from ort_lite.partition.preferences import Preferences
-from ort_lite.partition.rules import Rules
 from ort_lite.provider.ask import ask, labels_of
 from ort_lite.provider.provider import ExecutionProvider, Resource
 
@@ -34,7 +34,7 @@ class Constraints:
     ) -> None:
         self.labels = labels
         self.policies = policies or [Policy()] * len(labels)
-        self.rules = Rules(labels, rules)
+        self.rules = PlacementRules(labels, rules)
         self.preferences = Preferences(labels, self.policies)
         self.exclusions = Exclusions(labels)
         self.budgets = Budgets(resources)
@@ -49,10 +49,10 @@ class Constraints:
         self.preferences.apply(graph)
         self.rules.apply(graph)
 
-    def graph_changed(self) -> None:
+    def handle_graph_change(self) -> None:
         """Ask providers again, and put in force again what gave way: nodes that nobody took may find a provider now."""
-        self.rules.graph_changed()
-        self.preferences.graph_changed()
+        self.rules.handle_graph_change()
+        self.preferences.handle_graph_change()
         self.answers.forget()
 
     def release(self, nodes: Sequence[Node]) -> bool:

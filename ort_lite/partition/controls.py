@@ -26,7 +26,7 @@ CONTROLS = {
 """By the code of the Reason with which a node is lost, what took it."""
 
 
-def kept_off(graph: Graph, policy: Policy) -> dict[Node, tuple[str, str]]:
+def find_exclusions(graph: Graph, policy: Policy) -> dict[Node, tuple[str, str]]:
     """The nodes, all depths, that the provider is not asked about, each with code and detail of the Reason. O(nodes)."""
     found: dict[Node, tuple[str, str]] = {}
     if policy.partitioning_stop_ops:

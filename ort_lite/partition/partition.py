@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
@@ -74,7 +74,7 @@ class Partitioner:
         """Assign without these pairs of provider and node. Return None where nobody else takes a node, or is allowed to."""
         with self.constraints.exclusions.giving_back(nodes):
             claims = self.claim()
-        if claims.unclaimed():
+        if claims.find_unclaimed_nodes():
             return None
         found = Assembly(claims, self.providers, self.constraints.labels, self.rules).assignment()
         return None if any(place.provider in forbidden for place in found.placements.values()) else found
@@ -85,7 +85,7 @@ class Partitioner:
         PlacementError where a hard rule keeps a node from those that might; UnknownOperator where no schema knows any of them;
         else NotImplemented.
         """
-        left = claims.unclaimed()
+        left = claims.find_unclaimed_nodes()
         text = _complaint(claims, self.constraints.labels)
         if hard := self.constraints.rules.hard_rules(left):
             return PlacementError("\n".join(["a hard rule cannot be kept:", *hard, text])).about(left[0])
@@ -106,7 +106,7 @@ def partition(
     """
     partitioner = Partitioner(graph, providers, rules, constraints)
     claims = partitioner.claim()
-    while left := claims.unclaimed():
+    while left := claims.find_unclaimed_nodes():
         if not partitioner.constraints.release(left):
             raise partitioner.error(claims)
         claims = partitioner.claim()
@@ -140,11 +140,11 @@ def _complaint(root: Claims, labels: Sequence[str]) -> str:
             if owner is None:
                 reasons = "; ".join(f"{r.provider} {r}" for _, r in sorted(claims.reasons[k].items()))
                 where = f" in {claims.path}" if claims.path else ""
-                lines.append(f"  {_described(claims.nodes[k])}{where}: {reasons or 'no provider was asked'}")
+                lines.append(f"  {_describe(claims.nodes[k])}{where}: {reasons or 'no provider was asked'}")
     some = "a node" if len(lines) == 1 else f"{len(lines)} nodes"
     return f"no provider of {', '.join(labels) or 'none'} runs {some}:\n" + "\n".join(lines)
 
 
-def _described(node: Node) -> str:
+def _describe(node: Node) -> str:
     types = ", ".join("(left out)" if v is None else str(v.type or "unknown type") for v in node.inputs)
     return f"{node} ({node.domain or 'ai.onnx'} {node.version}; {types})"

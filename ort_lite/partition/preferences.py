@@ -22,11 +22,11 @@ class Preferences:
         self._others = {}
         some = [k for k, policy in enumerate(self._policies) if policy.prefers_others]
         if some:
-            from ort_lite.partition.controls import kept_off
+            from ort_lite.partition.controls import find_exclusions
 
-            self._others = {k: kept_off(graph, self._policies[k]) for k in some}
+            self._others = {k: find_exclusions(graph, self._policies[k]) for k in some}
 
-    def graph_changed(self) -> None:
+    def handle_graph_change(self) -> None:
         """Look at the graph anew, and prefer others again."""
         self._others = None
         self._released.clear()

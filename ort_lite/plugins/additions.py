@@ -7,9 +7,9 @@ to have types, so these apply everywhere. A rule for another version of `Relu` w
 from collections.abc import Iterable, Mapping
 
 from ort_lite import log
-from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import SchemaSource
 from ort_lite.inference.schema_text import OpSchema
+from ort_lite.inference.shape_rules import RuleFamily, ShapeRule, ShapeRules
 
 Key = tuple[str, str]
 """The domain and type of an operator."""

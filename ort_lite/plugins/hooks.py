@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import ProviderError, format_error
-from ort_lite.inference.rules import RuleFamily, ShapeRule
+from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.plugins.entry_points import is_provider
 
 if TYPE_CHECKING:

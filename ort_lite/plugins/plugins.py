@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, describe, hint
 from ort_lite.graph.graph import Node
-from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
+from ort_lite.inference.shape_rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.traits import Traits
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
 from ort_lite.plugins.additions import new_rules, new_schemas
@@ -102,12 +102,12 @@ class Registry:
         if self._rules is None:
             rules, schemas = self._ask_own("ort_lite_shape_rules"), self._ask_own("ort_lite_schemas")
             if self._entry_points(TRANSFORMS):
-                known = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
+                known = ShapeRules(_flat(rules), Schemas(_flatten(schemas)))
                 rules = [*rules, new_rules(_flat(self._ask_installed_plugins("ort_lite_shape_rules")), known)]
-                schemas = [*schemas, new_schemas(_listed(self._ask_installed_plugins("ort_lite_schemas")), known)]
+                schemas = [*schemas, new_schemas(_flatten(self._ask_installed_plugins("ort_lite_schemas")), known)]
             rules = [*rules, *self._ask_registered_plugins("ort_lite_shape_rules")]
             schemas = [*schemas, *self._ask_registered_plugins("ort_lite_schemas")]
-            self._rules = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
+            self._rules = ShapeRules(_flat(rules), Schemas(_flatten(schemas)))
         return self._rules
 
     def traits(self, node: Node) -> Traits:
@@ -303,13 +303,13 @@ def _present(answers: Iterable[Any]) -> list[Any]:
     return [answer for answer in answers if answer is not None]
 
 
-def _listed(answers: Iterable[Iterable[Any]]) -> list[Any]:
+def _flatten(answers: Iterable[Iterable[Any]]) -> list[Any]:
     return [each for answer in answers for each in answer]
 
 
 def _flat(answers: Iterable[Iterable[Any]]) -> "list[ShapeRule | RuleFamily]":
     """Return the rules with the lists that `@shape_rule` returns flattened."""
-    return [rule for each in _listed(answers) for rule in (each if isinstance(each, list) else [each])]
+    return [rule for each in _flatten(answers) for rule in (each if isinstance(each, list) else [each])]
 
 
 _process = Registry()  # registrations and the scan are process-wide, like installed packages

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, describe, format_error, hint
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.memory import locks
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
@@ -371,4 +371,4 @@ def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
     classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
     own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
     schemas = [schema for cls in classes for schema in ask(cls, "schemas")]
-    return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
+    return plugins.shape_rules().prepend(own, schemas) if own or schemas else plugins.shape_rules()

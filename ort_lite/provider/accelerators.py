@@ -8,7 +8,7 @@ from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView,
 from ort_lite.record import Record
 
 
-def claimed(
+def claim_units(
     graph: GraphView,
     misfit: Callable[[Node], Rejection | None],
     unit: Callable[[Node, Collection[Node]], Sequence[Node]] = lambda node, free: [node],
@@ -27,6 +27,10 @@ def claimed(
             together = unit(node, free)
             free.difference_update(together)
             yield Capability(together)
+
+
+claimed = claim_units
+"""The name in earlier releases."""
 
 
 def count(provider: ExecutionProvider, option: str, value: int | str) -> int:

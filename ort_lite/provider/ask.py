@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
-from ort_lite.inference.rules import RuleFamily, ShapeRule
+from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule

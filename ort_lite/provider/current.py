@@ -80,7 +80,7 @@ def stop_with_run(options: RunOptions | None) -> Iterator[None]:
 
     def check(stage: str) -> None:
         if options.terminate:
-            raise options.ended(f"while more of the session was prepared (stage: {stage or 'compile'})")
+            raise options.termination(f"while more of the session was prepared (stage: {stage or 'compile'})")
 
     with use_check(check):
         yield
@@ -89,7 +89,7 @@ def stop_with_run(options: RunOptions | None) -> Iterator[None]:
 def run_options() -> RunOptions | None:
     """Return the RunOptions of the run in this thread; None if it has none. 50 ns.
 
-    A long computation should check `.terminate` now and then and raise `.ended(where)` or RunTerminated, or register a switch
+    A long computation should check `.terminate` now and then and raise `.termination(where)` or RunTerminated, or register a switch
     with `RunOptions.on_terminate`. A timeout sets `terminate` as well.
     """
     return CURRENT.options

@@ -18,6 +18,7 @@ tuple of outputs. It must not write to an input unless its registration says so.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
 from ort_lite.inference.schema import NHWC_DOMAIN
+from ort_lite.provider.current import run_events
 from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.record import Record, field
 
@@ -83,15 +85,75 @@ class KernelRegistry:
     def __init__(self) -> None:
         self._kernels: dict[tuple[str, str], list[KernelRegistration]] = {}
 
-    def add(self, op_type: str, function: Kernel, **more: Any) -> None:
-        """Add a kernel that is the same for all nodes. `more`: fields of KernelRegistration."""
-        self.register(KernelRegistration(op_type, lambda node: function, **more))
+    def add(
+        self,
+        op_type: str,
+        function: Kernel,
+        *,
+        domain: str = "",
+        since: int = 1,
+        until: int | None = None,
+        types: Types | None = None,
+        inputs: Sequence[Types | None] = (),
+        outputs: Sequence[Types | None] = (),
+        host_inputs: Collection[int] = (),
+        host_outputs: Collection[int] = (),
+        aliases: Mapping[int, int] | None = None,
+        inplace: Mapping[int, int] | None = None,
+        declines: Callable[[Node], str | None] | None = None,
+    ) -> None:
+        """Add a kernel that is the same for all nodes. KernelRegistration describes the keywords."""
+        register = self.kernel(
+            op_type,
+            domain=domain,
+            since=since,
+            until=until,
+            types=types,
+            inputs=inputs,
+            outputs=outputs,
+            host_inputs=host_inputs,
+            host_outputs=host_outputs,
+            aliases=aliases,
+            inplace=inplace,
+            declines=declines,
+        )
+        register(lambda node: function)
 
-    def kernel(self, op_type: str, **more: Any) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
-        """Register the decorated function, which returns the kernel of a node."""
+    def kernel(
+        self,
+        op_type: str,
+        *,
+        domain: str = "",
+        since: int = 1,
+        until: int | None = None,
+        types: Types | None = None,
+        inputs: Sequence[Types | None] = (),
+        outputs: Sequence[Types | None] = (),
+        host_inputs: Collection[int] = (),
+        host_outputs: Collection[int] = (),
+        aliases: Mapping[int, int] | None = None,
+        inplace: Mapping[int, int] | None = None,
+        declines: Callable[[Node], str | None] | None = None,
+    ) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
+        """Register the decorated function, which returns the kernel of a node. KernelRegistration describes the keywords."""
 
         def decorate(make: Callable[[Node], Kernel]) -> Callable[[Node], Kernel]:
-            self.register(KernelRegistration(op_type, make, **more))
+            registration = KernelRegistration(
+                op_type,
+                make,
+                domain,
+                since,
+                until,
+                types,
+                inputs,
+                outputs,
+                host_inputs,
+                host_outputs,
+                aliases or {},
+                inplace or {},
+                declines,
+            )
+            self.register(registration)
             return make
 
         return decorate
@@ -168,7 +230,9 @@ class KernelChain:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values: dict[Value | None, Any] = {**self._constants, **dict(zip(self._partition.inputs, inputs, strict=True))}
+        events = run_events()
         for step in self._steps:
+            begin = 0 if events is None else perf_counter_ns()
             operands = [None if value is None else values[value] for value in step.node.inputs]
             for k in step.host_inputs:
                 operands[k] = self._to_host(operands[k])
@@ -176,6 +240,8 @@ class KernelChain:
             for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
                 array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy returns scalars for rank 0
                 values[value] = self._from_host(array) if k in step.host_outputs else array
+            if events is not None:
+                events.kernel(step.node.name, begin, perf_counter_ns(), {"op_name": step.node.op_type})
             for value in step.dead:
                 del values[value]
         outputs = [values[value] for value in self._partition.outputs]

@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Event
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
-    from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"
@@ -108,7 +108,7 @@ class Body(Protocol):
 
     `captures` lists the outer values that a call needs besides the inputs, in order and without constants. All values are on
     the CPU. An output may be an input, a capture or a constant. Several threads may call a body at once. A provider that
-    compiled every step itself can execute `steps` without calling the body; `returned` holds each output's number, or the
+    compiled every step itself can execute `steps` without calling the body; `result_slots` holds each output's number, or the
     constant that it is.
     """
 
@@ -121,7 +121,7 @@ class Body(Protocol):
         """The steps in execution order."""
 
     @property
-    def returned(self) -> tuple[int | Any, ...]:
+    def result_slots(self) -> tuple[int | Any, ...]:
         """The results: indices of values, or constants."""
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...

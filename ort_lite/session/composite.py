@@ -232,7 +232,7 @@ class Inside:
 
     def __init__(self, assignment: Assignment, compiled: Compiled) -> None:
         self.assignment, self._compiled = assignment, compiled
-        self._constants = [value for value in compiled.executable.returned if type(value) is not int]
+        self._constants = [value for value in compiled.executable.result_slots if type(value) is not int]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         executable = self._compiled.executable

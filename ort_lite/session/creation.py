@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_lite import log
 from ort_lite.log.events import Event, Subscriber
-from ort_lite.partition.assignment import aligned
+from ort_lite.partition.assignment import align_columns
 from ort_lite.plugins.rooms import hook
 from ort_lite.record import Record
 
@@ -59,7 +59,7 @@ class CreationTrace(Record):
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:
-        return aligned([COLUMNS, *self.table()])
+        return align_columns([COLUMNS, *self.table()])
 
     def __repr__(self) -> str:
         return f"CreationTrace({self._seconds() * 1e3:,.1f} ms; events: {len(self.events)})"

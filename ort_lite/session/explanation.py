@@ -49,7 +49,7 @@ class Explanation(Record):
 
     def compare(self, other: "Explanation") -> "Comparison":
         """Return the differences to `other`. Nodes are matched by name."""
-        mine, theirs = self._places(), other._places()
+        mine, theirs = self._placements(), other._placements()
         moved = tuple(
             Move(name, place.node.operator, place.provider, theirs[name].provider, _why(place, theirs[name]))
             for name, place in mine.items()
@@ -58,7 +58,7 @@ class Explanation(Record):
         gone = tuple(name for name in mine if name not in theirs)
         return Comparison(moved, gone, tuple(name for name in theirs if name not in mine))
 
-    def _places(self) -> dict[str, Placement]:
+    def _placements(self) -> dict[str, Placement]:
         return {place.node.name: place for place in self.assignment.placements.values()}
 
     def controls(self, costs: "CostModel | None" = None) -> tuple["ControlCost", ...]:
@@ -72,7 +72,7 @@ class Explanation(Record):
                 if reason.verdict == "lost" and reason.code in CONTROLS:
                     lost.setdefault((reason.provider, CONTROLS[reason.code]), []).append(place)
         order = [(label, option) for label in self.assignment.providers for option in CONTROLS.values()]
-        slower: Slower = (lambda places, label: None) if costs is None else self._slower(costs)
+        slower: Slower = (lambda placements, label: None) if costs is None else self._slower(costs)
         return tuple(ControlCost(*key, len(lost[key]), slower(lost[key], key[0])) for key in order if key in lost)
 
     def _slower(self, costs: "CostModel") -> "Slower":
@@ -81,10 +81,10 @@ class Explanation(Record):
         prices = Prices(costs, self.assignment.providers)
         weights = prices.weights(self.assignment.graph)
 
-        def slower(places: Sequence[Placement], label: str) -> float | None:
+        def slower(placements: Sequence[Placement], label: str) -> float | None:
             return sum(
                 weights[place.node.graph] * (prices.node(place.provider, place.node) - prices.node(label, place.node))
-                for place in places
+                for place in placements
                 if place.node.graph is not None
             )
 

@@ -11,7 +11,7 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph.model import Model
 from ort_lite.load.spans import span_of
-from ort_lite.memory.account import Account
+from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ort_lite.session.prepare import Prepared
 
 
-def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
+def figures(prepared: Sequence["Prepared"], session_memory: SessionMemory) -> dict[str, Any]:
     """Return the figures of `InferenceSession.memory` for the compiled forms of one model."""
     constants = list(_unique(c for p in prepared for c in _constants(p.model)))
     mapped = sum(array.nbytes for array in constants if _in_a_file(array))
@@ -47,10 +47,10 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
         "constants": sum(array.nbytes for array in constants),
         "constants_in_files": mapped,
         "packed_weights": sum(array.nbytes for array in _unique(own)),
-        "scratch": account.figures(),
+        "scratch": session_memory.figures(),
         "plans": sum(row.get("plans", 0) for row in providers.values()),
         "plan_bytes": sum(row.get("plan_bytes", 0) for row in providers.values()),
-        "limit": account.budget.limit,
+        "limit": session_memory.budget.limit,
         "providers": providers,
     }
 
@@ -118,20 +118,20 @@ def _root(array: Any) -> int:
     return address
 
 
-def charge(prepared: "Prepared", account: Account) -> None:
+def charge(prepared: "Prepared", session_memory: SessionMemory) -> None:
     """Deduct constants and packed weights from the session's limit. Raises OutOfMemory if they exceed it."""
-    held = figures([prepared], account)
+    held = figures([prepared], session_memory)
     weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
-    account.budget.take(weights, "constants and packed weights")
+    session_memory.budget.take(weights, "constants and packed weights")
 
 
-def trim(prepared: Iterable["Prepared"], account: Account) -> None:
+def trim(prepared: Iterable["Prepared"], session_memory: SessionMemory) -> None:
     """Release idle scratch memory, caches that partitions can rebuild, and free regions of the providers' allocators.
 
     Everything is trimmed even if one part fails; the first error is raised at the end.
     """
     failures = lifecycle.failures_of(call for each in prepared for call in _trims(each))
-    account.trim()
+    session_memory.trim()
     lifecycle.raise_first(failures)
 
 
@@ -149,13 +149,13 @@ def _shrink(provider: ExecutionProvider, label: str) -> None:
 
 
 def shrinking(
-    options: RunOptions, providers: Mapping[str, ExecutionProvider], account: Account
+    options: RunOptions, providers: Mapping[str, ExecutionProvider], session_memory: SessionMemory
 ) -> tuple[Callable[[], None], ...]:
     """Return the functions to call after a run with these options. Raises InvalidArgument for a device without an arena."""
     text = options.config(SHRINK, "")
     if not text:
         return ()
-    devices: dict[str, list[Any]] = {str(CPU): [account.trim]}
+    devices: dict[str, list[Any]] = {str(CPU): [session_memory.trim]}
     for label, provider in providers.items():
         if (allocator := _allocator(provider)) is not None:
             devices.setdefault(str(allocator.device), []).append(partial(ask_object, allocator, "shrink", _of(label)))

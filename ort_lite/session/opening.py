@@ -127,17 +127,17 @@ def set_params(model: Model, params: Params) -> None:
 
     ours = not isinstance(params, Mapping)
     given: Mapping[str, Any] = hook("params")(params) if not isinstance(params, Mapping) else params
-    places = {value.name: value for value in model.graph.inputs}
+    values = {value.name: value for value in model.graph.inputs}
     for graph in reversed(list(all_graphs(model.graph))):  # an outer name hides an inner one
-        places.update(graph.initializers)
+        values.update(graph.initializers)
     found = []
     for name, value in given.items():
-        if name not in places:
-            known = ", ".join(map(repr, places)) or "none"
+        if name not in values:
+            known = ", ".join(map(repr, values)) or "none"
             raise InvalidArgument(f"load_params: the model has no parameter {name!r}; it has {known}")
         array = array_of(value)
-        _check(places[name], from_numpy(array.dtype), array.shape)
-        found.append((places[name], array))
+        _check(values[name], from_numpy(array.dtype), array.shape)
+        found.append((values[name], array))
     for place, array in found:
         place.constant = array if ours else copy_to_span(array)
         place.constant.setflags(write=False)

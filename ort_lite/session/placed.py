@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.compile.fallback import UncopiedValue
-from ort_lite.compile.linking import Linker, Places
+from ort_lite.compile.linking import DeviceSlots, Linker
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.execute.feeds import Check, Feeds, check_shape
@@ -15,7 +15,7 @@ from ort_lite.execute.results import KnownShapes
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
-from ort_lite.memory.account import Account
+from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.borders import can_copy, copies, transfers_of
 from ort_lite.provider.ask import format_answer, who
@@ -38,17 +38,19 @@ class ReadyOnDevices(Ready):
 
     __slots__ = ("_providers", "_shapes", "_steps", "_values")
 
-    def __init__(self, prepared: Prepared, events: Stream, account: Account, workers: "Workers | None" = None) -> None:
+    def __init__(
+        self, prepared: Prepared, events: Stream, session_memory: SessionMemory, workers: "Workers | None" = None
+    ) -> None:
         executable = prepared.compiled.executable
         providers = list(prepared.assignment.providers.values())
         transfers = transfers_of(providers)
         self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
         stays = lru_cache(_KEPT)(partial(_can_reach, frozenset(self._providers), transfers))
         feeds = Feeds(executable.inputs, partial(_anywhere, stays))
-        super().__init__(prepared, events, account, feeds=feeds, workers=workers)
+        super().__init__(prepared, events, session_memory, feeds=feeds, workers=workers)
         self._values = {value.name: value for value in executable.outputs}
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
-        made = partial(_link_steps, prepared, events, account, self._noted, workers, self._providers, transfers)
+        made = partial(_link_steps, prepared, events, session_memory, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
 
     def run(
@@ -132,7 +134,7 @@ def _can_reach(own: frozenset[Device], transfers: Sequence[DataTransfer], device
 def _link_steps(
     prepared: Prepared,
     events: Stream,
-    account: Account,
+    session_memory: SessionMemory,
     noted: set[str],
     workers: "Workers | None",
     providers: Mapping[Device, ExecutionProvider],
@@ -145,16 +147,16 @@ def _link_steps(
     main = levels[0]
     graph = main.graph
     by_name = {value.name: value for value in graph.outputs}
-    places = Places(
+    device_slots = DeviceSlots(
         {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
         {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
     )
-    ends = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
-    level = main.replace(copies=copies(graph, main.partitions, transfers, places.inputs, ends))
+    ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
+    level = main.replace(copies=copies(graph, main.partitions, transfers, device_slots.inputs, ends))
     order = [p.name for level in reversed(levels) for p in level.partitions]  # the order in which they were compiled
-    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
+    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
-    return Ready(placed, events, account, noted, list, workers)
+    return Ready(placed, events, session_memory, noted, list, workers)
 
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:

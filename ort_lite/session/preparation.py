@@ -15,7 +15,7 @@ from ort_lite.load.overrides import apply_overrides
 from ort_lite.load.source import ModelSource
 from ort_lite.load.tensors import writeable_tensors
 from ort_lite.log.events import Span, no_span
-from ort_lite.memory.account import Account, account_of
+from ort_lite.memory.session_memory import SessionMemory, session_memory_of
 from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options import config_keys
 from ort_lite.options.creation_limits import creating
@@ -81,7 +81,7 @@ def prepare_until(
     ModelLoadCanceled as sessions do.
     """
     options = options.copy()
-    open_account(options)
+    open_session_memory(options)
     with creating(options):
         return _prepare_until(stage, source, options, given, params)
 
@@ -104,17 +104,17 @@ def _prepare_until(
     return Preparation(loaded, report, settled.assignment, (*chosen.notes, *settled.warnings))
 
 
-def open_account(options: SessionOptions) -> Account:
-    """Create the memory account that the options ask for, and attach it to them so that providers can use it.
+def open_session_memory(options: SessionOptions) -> SessionMemory:
+    """Create the memory that the options ask for, and attach it to them so that providers can use it.
 
     Raises InvalidArgument for malformed config entries.
     """
     options.default_threads()
-    account = account_of(options)
+    session_memory = session_memory_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
-        account.planner = plugins.memory_planner(planner)
-    options.set_account(account)
-    return account
+        session_memory.planner = plugins.memory_planner(planner)
+    options.set_session_memory(session_memory)
+    return session_memory
 
 
 def load_model(

@@ -8,7 +8,7 @@ from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.feeds import Feeds
 from ort_lite.log.events import Stream
-from ort_lite.memory.account import Account
+from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
@@ -22,7 +22,6 @@ class Ready:
     """A compiled model with everything that `run` needs."""
 
     __slots__ = (
-        "_account",
         "_check",
         "_config_keys",
         "_constants",
@@ -31,6 +30,7 @@ class Ready:
         "_names",
         "_noted",
         "_run",
+        "_session_memory",
         "_shares",
         "compiled",
         "prepared",
@@ -41,7 +41,7 @@ class Ready:
         self,
         prepared: Prepared,
         events: Stream,
-        account: Account,
+        session_memory: SessionMemory,
         noted: set[str] | None = None,
         feeds: "Callable[[Any], list[Any]] | None" = None,
         workers: "Workers | None" = None,
@@ -52,7 +52,7 @@ class Ready:
         (None: Feeds); `workers` run independent steps in parallel.
         """
         self._noted: set[str] = set() if noted is None else noted
-        self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
+        self.prepared, self.compiled, self._session_memory = prepared, prepared.compiled, session_memory
         self.verifier: Any = None  # kept by the hook "verify" for the next verified run
         self._check: Callable[[], None] | None = None
         executable = prepared.compiled.executable
@@ -61,7 +61,7 @@ class Ready:
         run = executable.run if workers is None else _run_of(executable, workers)
         self._run = lifecycle.call_hooks(run, lifecycle.taking_part(prepared.assignment))
         self._shares = executable.outputs_may_alias
-        self._constants = [value for value in executable.returned if type(value) is not int]
+        self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._events = events
 
@@ -92,7 +92,7 @@ class Ready:
             if run_options.config(config_keys.SHRINK, ""):
                 from ort_lite.session.footprint import shrinking
 
-                after = shrinking(run_options, self.prepared.assignment.providers, self._account)
+                after = shrinking(run_options, self.prepared.assignment.providers, self._session_memory)
         outputs = run(inputs, run_options)
         for shrink in after:
             shrink()
@@ -112,7 +112,7 @@ class Ready:
     ) -> list[Any]:
         """Run another Executable instead of the model's own, step by step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        other = Ready(prepared, self._events, self._account, self._noted)
+        other = Ready(prepared, self._events, self._session_memory, self._noted)
         if self._check is not None:
             other.check_before_runs(self._check)
         return other.run(names, feed, run_options)

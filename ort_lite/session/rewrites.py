@@ -58,7 +58,7 @@ def _widen(
     With a single provider its fusions are tried first: patterns do not match across Casts, and no other provider could run the
     parts.
     """
-    wanted = {node: dtype for node in changes.not_widened(nodes) if (dtype := _wider(node, providers)) is not None}
+    wanted = {node: dtype for node in changes.select_narrow(nodes) if (dtype := _wider(node, providers)) is not None}
     if not wanted:
         return False
     if len(providers) == 1 and fuser_of(options).fuse(model, providers[0], rules_of(providers)):

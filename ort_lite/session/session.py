@@ -13,7 +13,6 @@ from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Stream
 from ort_lite.memory import locks
-from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.creation_limits import creating
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -22,6 +21,7 @@ from ort_lite.plugins import selection
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import Device, ExecutionProvider
+from ort_lite.session.creation_line import show_creation
 from ort_lite.session.metadata import ModelMetadata, NodeArg, summarize
 from ort_lite.session.opening import Params, source_to_keep
 from ort_lite.session.preparation import Arguments, disable, limit_creation, note_unknown, require, with_mmap
@@ -93,7 +93,7 @@ class Session:
         self._events = Stream(locks.rlock())
         self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
-        with piece(Logged(options)), creating(options):
+        with show_creation(self._events, options), creating(options):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._events, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
@@ -243,7 +243,7 @@ class Session:
                 return
             self._state = state.after_closing(failures)
             forms = state.forms()
-            state.account.close()
+            state.session_memory.close()
         if state.workers is not None:
             state.workers.close()
         failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
@@ -271,7 +271,7 @@ class Session:
                 "make it from a path or a Model (`ort_lite.load`), or make another session"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options)), creating(state.options):
+            with show_creation(self._events, state.options), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
                 fresh = make_state(self._kept, state.options.copy(), arguments, params, self._events, profiler)
             with self._changing:
@@ -279,7 +279,7 @@ class Session:
                     self._state, self._arguments = fresh, arguments
                     self._own_params = params is not None
                     return
-            fresh.account.close()
+            fresh.session_memory.close()
         raise InvalidArgument(f"{who}: the session is closed")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -302,7 +302,7 @@ class Session:
     # Description
 
     @property
-    def _prepared(self) -> Prepared:
+    def _stage_results(self) -> Prepared:
         """The results of the stages, for tools. Raises RuntimeException if the session is closed."""
         prepared = self._state.prepared
         if prepared is None:
@@ -396,7 +396,7 @@ class Session:
         from ort_lite.session import footprint
 
         state = self._state
-        return footprint.figures(state.forms(), state.account)
+        return footprint.figures(state.forms(), state.session_memory)
 
     def trim(self) -> None:
         """Release idle scratch memory and data cached per shape. The next run creates them again.
@@ -406,7 +406,7 @@ class Session:
         from ort_lite.session import footprint
 
         state = self._state
-        footprint.trim(state.forms(), state.account)
+        footprint.trim(state.forms(), state.session_memory)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Set provider options that may change while a session lives. Raises InvalidArgument for unknown ones."""

@@ -12,12 +12,12 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.inference.declared import merged_outputs
+from ort_lite.inference.declared import merge_outputs
 from ort_lite.load.files import words
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Span, Stream, no_span
 from ort_lite.memory import heap, locks
-from ort_lite.memory.account import Account
+from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
@@ -31,7 +31,7 @@ from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.opening import Params, save_optimized_model
-from ort_lite.session.preparation import Arguments, load_model, open_account
+from ort_lite.session.preparation import Arguments, load_model, open_session_memory
 from ort_lite.session.prepare import Prepared, prepare
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.simplify import form_to_save
@@ -50,7 +50,7 @@ class SessionState(Record):
     """
 
     options: SessionOptions
-    account: Account
+    session_memory: SessionMemory
     ready: Ready | Closed
     prepared: Prepared | None
     selection: selection.Selection
@@ -128,7 +128,7 @@ def make_state(
 ) -> SessionState:
     """Take a model through all stages. Raises the errors of the stages."""
     begin = perf_counter_ns()
-    account = open_account(options)
+    session_memory = open_session_memory(options)
     with _report(options, events) as (report, span), span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
@@ -145,21 +145,21 @@ def make_state(
             with span("save_optimized_model"):
                 save_optimized_model(form_to_save(model, chosen.providers, options), options)
         prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
-        types = merged_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
+        types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_consumed(prepared.assignment, prepared.compiled)
+            lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
         lifecycle.finish_initialization(chosen.providers)
-        if account.budget.limit is not None:
+        if session_memory.budget.limit is not None:
             from ort_lite.session import footprint
 
-            footprint.charge(prepared, account)
+            footprint.charge(prepared, session_memory)
     other, workers = loaded.overridable, _workers(options, prepared)
 
     def ready(prepared: Prepared) -> Ready:
-        made = _ready(prepared, events, account, workers)
+        made = _ready(prepared, events, session_memory, workers)
         if check is not None:
             made.check_before_runs(check)
         return made
@@ -177,7 +177,7 @@ def make_state(
         _tell(options, prepared, perf_counter_ns() - begin)
     return SessionState(
         options,
-        account,
+        session_memory,
         ready(prepared),
         prepared,
         chosen,
@@ -212,13 +212,13 @@ def _collect(
         profiler.nodes(hook("node_events")(profiler.trace(), assignment, since))
 
 
-def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Workers | None") -> Ready:
+def _ready(prepared: Prepared, events: Stream, session_memory: SessionMemory, workers: "Workers | None") -> Ready:
     """Return a Ready, which can hold values on devices only if a provider is on one: CPU-only sessions pay nothing."""
     if all(provider.device == CPU for provider in prepared.assignment.providers.values()):
-        return Ready(prepared, events, account, workers=workers)
+        return Ready(prepared, events, session_memory, workers=workers)
     from ort_lite.session.placed import ReadyOnDevices
 
-    return ReadyOnDevices(prepared, events, account, workers)
+    return ReadyOnDevices(prepared, events, session_memory, workers)
 
 
 @contextmanager

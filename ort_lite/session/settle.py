@@ -61,16 +61,16 @@ def settle(
         begin_stage("partition")
         with span("partition") as facts:
             claims = partitioner.claim()
-            if unclaimed := claims.unclaimed():
+            if unclaimed := claims.find_unclaimed_nodes():
                 if not constraints.release(unclaimed):
                     if not rewrite_nodes(model, unclaimed, providers, options, constraints.changes):
                         raise _no_provider_error(partitioner, claims, failure)
-                    constraints.graph_changed()
+                    constraints.handle_graph_change()
                 continue
             assignment = partitioner.assignment(claims, improve, forbidden)
             if layouts := find_layouts(assignment, constraints.changes):
                 convert_layouts(model, layouts, constraints.changes)
-                constraints.graph_changed()
+                constraints.handle_graph_change()
                 continue
             check_fallback(assignment, options)
             warnings = tuple(check_usage(selection, assignment))

@@ -7,9 +7,9 @@ from ort_lite.graph.graph import Node
 from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
-from ort_lite.inference.declared import merged_outputs
+from ort_lite.inference.declared import merge_outputs
 from ort_lite.inference.form import check_form, check_node
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.plugins import plugins
@@ -76,7 +76,7 @@ def form_to_save(model: Model, providers: Sequence[ExecutionProvider], options: 
         one for one in plugins.transforms(options.installed_transforms) if one.counterparts or one.level == "required"
     ]
     apply_transforms(copy, providers, options, transforms, checked=False)
-    types = merged_outputs(copy.graph.inputs, copy.graph.outputs, declared, copy.unnamed_dims)
+    types = merge_outputs(copy.graph.inputs, copy.graph.outputs, declared, copy.unnamed_dims)
     for value, type_ in zip(copy.graph.outputs, types, strict=True):
         value.type = type_
     bring_to_imports(copy)

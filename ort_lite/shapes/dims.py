@@ -75,7 +75,7 @@ def select(condition: Dim, a: Dim, b: Dim) -> Dim:
     return a if same(a, b) else call("select", condition, a, b)
 
 
-def scaled(dim: Dim, factor: float) -> Dim:
+def scale_dim(dim: Dim, factor: float) -> Dim:
     """floor(dim * factor), for Resize's scales."""
     bits = struct.unpack("<q", struct.pack("<d", float(factor)))[0]
     if isinstance(dim, int):
@@ -83,6 +83,10 @@ def scaled(dim: Dim, factor: float) -> Dim:
     if float(factor).is_integer():
         return dim * int(factor)
     return call("scale", dim, bits)
+
+
+scaled = scale_dim
+"""The name in earlier releases."""
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -177,9 +181,9 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
         if isinstance(atom, Symbol):
             value = values.get(atom.name)
             return Expr((((atom,), 1),)) if value is None else value
-        return _BUILD[atom.op](*map(replaced, atom.args))
+        return _BUILD[atom.op](*map(rebuild, atom.args))
 
-    def replaced(dim: Dim) -> Dim:
+    def rebuild(dim: Dim) -> Dim:
         if isinstance(dim, int):
             return dim
         total: Dim = 0
@@ -192,7 +196,7 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
     for atom in inner_first(dim):
         done[atom] = new(atom)
-    return replaced(dim)
+    return rebuild(dim)
 
 
 def _text(dim: Dim) -> str:
@@ -200,7 +204,7 @@ def _text(dim: Dim) -> str:
 
 
 def _rescale(dim: Dim, bits: int) -> Dim:
-    return scaled(dim, struct.unpack("<d", struct.pack("<q", bits))[0])
+    return scale_dim(dim, struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
 _BUILD: dict[str, Callable[..., Dim]] = {

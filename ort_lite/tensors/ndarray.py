@@ -126,7 +126,7 @@ class NDArray:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _loaded, (self.save(),)
+        return _load, (self.save(),)
 
     # Elements
 
@@ -243,5 +243,9 @@ class _ArrayExport:
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": data}
 
 
-def _loaded(data: bytes) -> NDArray:
+def _load(data: bytes) -> NDArray:
     return NDArray.load(data)
+
+
+_loaded = _load
+"""The name in pickles of earlier releases."""

@@ -18,6 +18,7 @@ from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
+from ort_lite.testing.differences import compare
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
 from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import MOST, Steering
@@ -36,7 +37,9 @@ class Finding(Record):
     case: str
     text: str
     reproduce: str = ""
-    """A line for the shell that shows it again; "" where the check alone does."""
+    """The command that shows it again; "" if the check itself does."""
+    size: tuple[int, int, int] = (0, 0, 0)
+    """The nodes, attributes and elements of a generated model, by which the smallest one is found."""
 
     def __str__(self) -> str:
         told = f"{self.check}: {self.case}: {self.text}" if self.case else f"{self.check}: {self.text}"
@@ -117,7 +120,7 @@ class Kit:
         self._remembered: dict[Any, Any] = {}
 
     @cached_property
-    def claimed(self) -> tuple[Case, ...]:
+    def positive_cases(self) -> tuple[Case, ...]:
         """Return the cases of which the provider claims at least one node. Asking about each of them takes seconds in total."""
         return tuple(self.operators_by_case)
 
@@ -125,7 +128,7 @@ class Kit:
     def some(self) -> tuple[Case, ...]:
         """Return one claimed case for each operator that the provider claims, the one with the fewest nodes."""
         found: dict[str, Case] = {}
-        for case in sorted(self.claimed, key=lambda case: len(case.model.graph.node)):
+        for case in sorted(self.positive_cases, key=lambda case: len(case.model.graph.node)):
             for operator in self.operators_by_case[case]:
                 found.setdefault(operator, case)
         return tuple(dict.fromkeys(found.values()))
@@ -267,13 +270,13 @@ class Kit:
 
     def partitions(self, session: Session) -> list[Any]:
         """Return the provider's compiled partitions of a session that `session` created."""
-        provider, prepared = self.provider_of(session), session._prepared
+        provider, prepared = self.provider_of(session), session._stage_results
         mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
         return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
 
     def provider_of(self, session: Session) -> ExecutionProvider:
         """Return the provider's instance in a session that `session` created."""
-        return next(iter(session._prepared.assignment.providers.values()))
+        return next(iter(session._stage_results.assignment.providers.values()))
 
 
 def reference(model: Any) -> Session:
@@ -301,42 +304,6 @@ def options() -> SessionOptions:
 
 def _bytes(model: Any) -> Any:
     return model.SerializeToString() if hasattr(model, "SerializeToString") else model
-
-
-TWO_ULPS = {"float16": 2**-9, "bfloat16": 2**-6}
-"""What is allowed beyond a test's tolerance: expected values are rounded at every operator of a function (onnx's runner does so for
-bfloat16)."""
-
-
-def compare(got: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:
-    """Describe the first difference, or return None. Floats may differ by the tolerance, anything else must be equal."""
-    if len(got) != len(wanted):
-        return f"{len(got)} outputs, expected {len(wanted)}"
-    for k, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
-        a, b = np.asarray(mine), np.asarray(theirs)
-        if (a.dtype, a.shape) != (b.dtype, b.shape):
-            return f"output {k} is {a.dtype}{list(a.shape)}, expected {b.dtype}{list(b.shape)}"
-        if not _close(a, b, rtol, atol):
-            return f"output {k} differs: {_first_difference(a, b)}"
-    return None
-
-
-def _close(a: Any, b: Any, rtol: float, atol: float) -> bool:
-    if b.dtype.kind in "biuSUO":
-        return bool(np.array_equal(a, b))
-    wide = np.complex128 if b.dtype.kind == "c" else np.float64
-    rtol = max(rtol, TWO_ULPS.get(b.dtype.name, 0.0))
-    return bool(np.allclose(a.astype(wide), b.astype(wide), rtol, atol, equal_nan=True))
-
-
-def _first_difference(a: Any, b: Any) -> str:
-    wide = np.complex128 if b.dtype.kind == "c" else np.float64
-    mine, theirs = a.astype(wide), b.astype(wide)
-    with np.errstate(invalid="ignore"):  # inf - inf
-        gap = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0, np.abs(mine - theirs))
-    gap = np.where(np.isnan(gap), np.inf, gap)
-    at = np.unravel_index(int(np.argmax(gap)), a.shape) if a.size else ()
-    return f"at {tuple(int(k) for k in at)}: got {a[at]!s}, expected {b[at]!s}"
 
 
 def copy_feed(feed: Mapping[str, Any]) -> dict[str, Any]:

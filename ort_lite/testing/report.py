@@ -16,8 +16,10 @@ from ort_lite.record import Record
 from ort_lite.testing import checks
 from ort_lite.testing.kit import Finding, GeneratedModels, Kit
 from ort_lite.testing.speed import Speed, speeds, table
+from ort_lite.testing.triage import Cause, triage
 
 Check = Callable[[Kit], list[Finding]]
+Progress = Callable[[str, int, int], Any]
 
 CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check in checks.ALL})
 """By name, in the order in which they run."""
@@ -44,12 +46,18 @@ class Report(Record):
         """Return the share of checks without findings, 0 to 1."""
         return sum(not found for found in self.findings.values()) / max(len(self.findings), 1)
 
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The findings grouped by cause, the most frequent one first."""
+        return triage(self.findings)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain dictionaries, lists, strings and numbers."""
         found = {name: [_plain(finding) for finding in several] for name, several in self.findings.items()}
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
         counts = {"claimed": self.claimed, "generated": self.generated}
-        return {"provider": self.provider, **counts, "score": self.score, "checks": found, "speed": speed}
+        causes = [{"cause": cause.text, "findings": [_plain(one) for one in cause.findings]} for cause in self.causes]
+        return {"provider": self.provider, **counts, "score": self.score, "causes": causes, "checks": found, "speed": speed}
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the report as JSON."""
@@ -58,8 +66,14 @@ class Report(Record):
     def __str__(self) -> str:
         claimed = f"{self.claimed} node tests and {self.generated} generated models claimed"
         lines = [f"{self.provider}: {self.score:.0%} of {len(self.findings)} checks passed; {claimed}"]
-        lines += [str(finding) for several in self.findings.values() for finding in several]
+        failed = [name for name, several in self.findings.items() if several]
+        lines += [f"failed: {', '.join(failed)}"] if failed else []
+        lines += [f"{number}. {cause}" for number, cause in enumerate(self.causes, 1)]
         return "\n".join([*lines, *(table(self.speed) if self.speed else ())])
+
+    def details(self) -> str:
+        """Return each finding, one line or two for each."""
+        return "\n".join(str(finding) for several in self.findings.values() for finding in several)
 
 
 def _plain(finding: Finding) -> dict[str, str]:
@@ -76,14 +90,16 @@ def check_provider(
     case: str = "",
     speed: bool = False,
     save: str | Path | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
 
     `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
     (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
-    models that fail. Provider options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown
-    check or case.
+    models that fail. `progress` is called with the name of each check before it runs, the number of checks that are done, and the
+    number of all. Provider options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown check
+    or case. A check that raises is a finding.
     """
     for name in only or ():
         if name not in CHECKS:
@@ -92,7 +108,12 @@ def check_provider(
     if case and not kit.generator_cases:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
     chosen = only if only is not None else {one.kind for one in kit.generator_cases} if case else CHECKS
-    findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
+    planned = {name: check for name, check in CHECKS.items() if name in chosen}
+    findings: dict[str, tuple[Finding, ...]] = {}
+    for done, (name, check) in enumerate(planned.items()):
+        if progress is not None:
+            progress(name, done, len(planned))
+        findings[name] = tuple(run(check, kit))
     if save is not None:
         _save(kit, findings, Path(save))
     return report_of(kit, findings, speed)
@@ -112,16 +133,24 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
 
 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
-    """Return the report of the checks; for one generated model alone, no node test is counted."""
-    claimed = 0 if kit.models.case else len(kit.claimed)
-    return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
+    """Return the report of the checks; for one generated model alone, no node test is counted.
+
+    What the provider raises meanwhile is a finding of the check "report".
+    """
+    name = getattr(kit.make, "func", kit.make)
+    try:
+        claimed = 0 if kit.models.case else len(kit.positive_cases)
+        return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the provider lets out
+        found = Finding("report", "", f"{type(error).__name__}: {error}")
+        return Report(getattr(name, "__name__", str(name)), 0, 0, {**findings, "report": (found,)})
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:
-    """Run a check and return its findings. An exception that the provider raises is a finding too."""
+    """Run a check and return its findings. An exception that the provider raises, or an exit, is a finding too."""
     try:
         return check(kit)
-    except Exception as error:  # noqa: BLE001  # whatever the provider lets out
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the provider lets out
         return [Finding(getattr(check, "__name__", "check"), "", f"{type(error).__name__}: {error}")]
 
 

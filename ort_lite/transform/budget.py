@@ -65,7 +65,7 @@ class Budget:
         return nbytes <= self.new_bytes
 
 
-def stored_bytes(array: Any) -> int:
+def bytes_in_memory(array: Any) -> int:
     """Bytes of memory behind an array: a broadcast view of one element holds one element, and a dropped constant none."""
     if not isinstance(array, np.ndarray):
         return 0

@@ -7,7 +7,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Names
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.transform.contract import Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import find, operators_before
 from ort_lite.transform.rewriter import Rewriter

@@ -8,10 +8,10 @@ from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Names
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import CONTENTS_LIMIT, Info, constant_info
+from ort_lite.inference.shape_rules import CONTENTS_LIMIT, Info, constant_info
 from ort_lite.record import Record
 from ort_lite.shapes.dims import differ
-from ort_lite.transform.budget import Budget, OverBudget, stored_bytes
+from ort_lite.transform.budget import Budget, OverBudget, bytes_in_memory
 from ort_lite.transform.patterns import Match
 
 FOLD_LIMIT = 16 << 20
@@ -74,7 +74,7 @@ class Rewriter:
         if self._budget is None:
             values = (value for node in self.graph.all_nodes() for value in node.inputs if value is not None)
             weights = {id(value.constant): value.constant for value in values if value.constant is not None}
-            self._budget = Budget(sum(map(stored_bytes, weights.values())))
+            self._budget = Budget(sum(map(bytes_in_memory, weights.values())))
         return self._budget
 
     # What is known
@@ -146,7 +146,7 @@ class Rewriter:
         """Puts a node that was made elsewhere before `anchor` and infers what it computes."""
         assert anchor.graph is not None
         for value in node.inputs:
-            self._check_defined(value, f"{node.op_type} would read")
+            self._check_in_graph(value, f"{node.op_type} would read")
         anchor.graph.insert_before(anchor, node)
         self.infer(node)
         self.added.append(node)
@@ -162,7 +162,7 @@ class Rewriter:
         copy.name = self.names(copy.name)
         return self.insert(copy, anchor)
 
-    def _check_defined(self, value: Value | None, what: str) -> None:
+    def _check_in_graph(self, value: Value | None, what: str) -> None:
         """Raises ValueError for a value that nothing in a graph computes: transforms that keep such values are named then."""
         if value is None or value.constant is not None:
             return
@@ -201,7 +201,7 @@ class Rewriter:
                 continue
             if index >= len(values):
                 return Skip(f"{old.name}, output {index} of {node}, is used")
-            self._check_defined(values[index], f"in the place of {old.name!r} would stand")
+            self._check_in_graph(values[index], f"in the place of {old.name!r} would stand")
             if reads_one_of(values[index].producer, node):
                 raise ValueError(f"{values[index].name!r} would be computed from itself: what computes it reads {old.name!r}")
             if reason := _why_not(old, values[index], node):
@@ -221,7 +221,7 @@ class Rewriter:
         graph = node.graph
         assert graph is not None
         for index, old in enumerate(node.outputs):
-            if old is not None and (reason := _why_not_folded(old, index, node, arrays)):
+            if old is not None and (reason := _why_not_foldable(old, index, node, arrays)):
                 return Skip(reason)
         for index, (value, array) in enumerate(zip(node.outputs, arrays, strict=False)):
             if value is not None:
@@ -370,7 +370,7 @@ def _why_not(old: Value, new: Value, node: Node) -> str:
     return ""
 
 
-def _why_not_folded(old: Value, index: int, node: Node, arrays: Sequence[Array]) -> str:
+def _why_not_foldable(old: Value, index: int, node: Node, arrays: Sequence[Array]) -> str:
     """Why an output cannot become an initialiser; empty when it can."""
     if index >= len(arrays):
         return f"{old.name}, output {index} of {node}, is used" if old.uses or old.is_graph_output() else ""

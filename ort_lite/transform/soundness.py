@@ -29,7 +29,7 @@ class Outline:
         """After a change: raises Fail naming the transform if it took outputs away. Nothing where it set none."""
         if self._graph.outputs is not self._seen:  # a new tuple, mostly of the same names
             self._seen = self._graph.outputs
-            if (fault := self._lost()) is not None:
+            if (fault := self._check_output_names()) is not None:
                 raise self._fail(fault, [transform])
 
     def look_closely(self, transform: str) -> None:
@@ -39,7 +39,7 @@ class Outline:
 
     def check(self, changes: Sequence[Change], transforms: Iterable[str]) -> None:
         """Raises Fail naming the transform that left an invalid graph. O(nodes + edges)."""
-        fault = _unavailable(self._graph, set()) or self._moved()
+        fault = _unavailable(self._graph, set()) or self._check_interface()
         if fault is not None:
             raise self._fail(fault, _to_blame(fault, changes) or list(transforms))
 
@@ -47,18 +47,18 @@ class Outline:
         who = f"the transform {names[0]}" if len(names) == 1 else f"one of the transforms {', '.join(names)}"
         return Fail(f"{who} left {self._graph.name!r} an invalid graph: {fault.text}; without it: disabled_optimizers={names}")
 
-    def _lost(self) -> _Fault | None:
+    def _check_output_names(self) -> _Fault | None:
         now, before = [value.name for value in self._graph.outputs], [name for _, name, _ in self._outputs]
         if now == before:
             return None
         gone = tuple(producer for producer, name, _ in self._outputs if producer is not None and name not in now)
         return _Fault(f"its outputs are {', '.join(now) or 'none'}; expected {', '.join(before)}", gone)
 
-    def _moved(self) -> _Fault | None:
+    def _check_interface(self) -> _Fault | None:
         graph = self._graph
         if graph.inputs != self._inputs:
             return _Fault("the inputs of the graph are others")
-        if (lost := self._lost()) is not None:
+        if (lost := self._check_output_names()) is not None:
             return lost
         for value, (_, name, type_) in zip(graph.outputs, self._outputs, strict=True):
             if clash(type_, value.type):

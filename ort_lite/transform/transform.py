@@ -17,7 +17,7 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.record import Record
@@ -128,7 +128,7 @@ def transform(
         nodes_after=sum(1 for _ in graph.all_nodes()),
         rounds=driver.rounds,
         changes=tuple(driver.changes),
-        skipped=tuple(driver.skipped),
+        skipped=tuple(driver.current_skips),
         levels=tuple((t.name, t.level) for t in chosen),
     )
 
@@ -192,7 +192,7 @@ class Driver:
         self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
 
     @property
-    def skipped(self) -> list[Skipped]:
+    def current_skips(self) -> list[Skipped]:
         """Return what was left alone in the graph as it is now."""
         local = [skip for node, skips in self._node_skips.items() if node.graph is not None for skip in skips]
         return [*(skip for skips in self._skips.values() for skip in skips), *local]

@@ -63,7 +63,7 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture(scope="session")
-def shared_server() -> Iterator[Running]:
+def common_server() -> Iterator[Running]:
     """Yield one server for all tests that do not change it."""
     with _starts() as begin:
         yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})

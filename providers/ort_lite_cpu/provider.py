@@ -65,7 +65,7 @@ class CPUExecutionProvider(ExecutionProvider):
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
         self._growth, self._keep = Growth.parse(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = min(_count(threads), MAX_PARTS)
-        self._target = _checked(target)
+        self._target = _check_target(target)
         self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")
 
     def configure(self, options: SessionOptions) -> None:
@@ -78,7 +78,7 @@ class CPUExecutionProvider(ExecutionProvider):
         threads = self._threads or min(options.intra_op_num_threads or _cores(), MAX_PARTS)
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
-        target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
+        target = self._target or _check_target(options.config("ort_lite.target", "")) or "host"
         steps = _STEPWISE.get(options.config("ort_lite.round_16_bit", ""), frozenset())
         self.options = CPUOptions(
             threads,
@@ -89,10 +89,10 @@ class CPUExecutionProvider(ExecutionProvider):
             steps=steps,
             seed=seed(),
         )
-        account = options.account
-        if account is not None:
-            pool = account.pool(RunContext, self._growth, self._keep)
-            self.options = self.options.replace(pool=pool, planner=account.planner)
+        session_memory = options.session_memory
+        if session_memory is not None:
+            pool = session_memory.pool(RunContext, self._growth, self._keep)
+            self.options = self.options.replace(pool=pool, planner=session_memory.planner)
         if self.options.compile != NEVER:
             ahead((*machinery(threads), NOTHING))
 
@@ -143,7 +143,7 @@ def _compile(partition: Partition, options: CPUOptions) -> Program | BodyProgram
     return Program(partition.nodes, inputs, partition.outputs, partition.rules, options, partition.bodies)
 
 
-def _checked(target: str) -> str:
+def _check_target(target: str) -> str:
     """The name of a target that runs here, or "". Raises InvalidArgument for others."""
     return runnable(target).name if target not in ("", "host") else target
 

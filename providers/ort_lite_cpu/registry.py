@@ -138,22 +138,22 @@ def find(node: "Node") -> OperatorRegistration | None:
     """
     key = (node.domain, node.op_type)
     if key in STRING_FAMILIES and any(value is not None and value.dtype == "string" for value in (*node.inputs, *node.outputs)):
-        return _registered(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
+        return _find_registration(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
     found = find_native(node)
     if key in COMPLEX_FAMILIES and found is not None:
         own = found.types if found.typed_by == 0 else frozenset()
         if any(value is not None and value.dtype in COMPLEX and value.dtype not in own for value in node.inputs):
-            return _registered(_FOR_COMPLEX, COMPLEX_FAMILIES[key], key, node.version)
+            return _find_registration(_FOR_COMPLEX, COMPLEX_FAMILIES[key], key, node.version)
     return found
 
 
 def find_native(node: "Node") -> OperatorRegistration | None:
     """Find the node's registration regardless of types."""
     key = (node.domain, node.op_type)
-    return _registered(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
+    return _find_registration(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
 
 
-def _registered(
+def _find_registration(
     registered: dict[tuple[str, str], list[OperatorRegistration]], family: str, key: tuple[str, str], version: int
 ) -> OperatorRegistration | None:
     if family not in _WHOLE:

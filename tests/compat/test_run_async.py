@@ -77,7 +77,7 @@ def waiting(given: Any = None) -> tuple[async_runs.PendingRun, threading.Event]:
         with options.on_terminate(stopped.set):
             began.set()
             assert stopped.wait(30)
-        raise options.ended("here")
+        raise options.termination("here")
 
     return async_runs.start(run, given, None), began
 

@@ -369,7 +369,7 @@ def test_a_program_stops_before_its_next_instruction() -> None:
     made, options = session("CPUExecutionProvider", text="(float[3,3] x) => (float[3,3] y) { y = MatMul(x, x) }"), RunOptions()
     options.terminate = True
     x = np.ones((3, 3), np.float32)
-    (program,) = made._prepared.compiled.partitions.values()
+    (program,) = made._stage_results.compiled.partitions.values()
     try:
         CURRENT.options = options
         with pytest.raises(RunTerminated, match="before MatMul 'MatMul_0'"):

@@ -9,7 +9,7 @@ import pytest
 
 import ort_lite
 from ort_lite.testing.cases import Case, node_cases
-from ort_lite.testing.kit import compare
+from ort_lite.testing.differences import compare
 
 pytestmark = pytest.mark.slow
 

@@ -1,81 +1,19 @@
-"""Quantisation, scales a tensor, an axis and a block; integer products and convolutions. Against NumPy."""
+"""Integer products and convolutions, against NumPy."""
 
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from ort_lite.dtypes import Array, to_numpy, to_onnx
-from tests.conformance.drawing import HOWS, SEEDS, How, Shape, broadcastable, drawn, limits, numbers, shapes
+from ort_lite.dtypes import Array, to_numpy
+from tests.conformance.drawing import HOWS, SEEDS, How, Shape, broadcastable, drawn, limits, numbers
 from tests.conformance.random_models import check
 from tests.conformance.windows import CHANNELS, Windows, convolved, windows
-
-TYPES = st.sampled_from(["uint8", "int8", "uint16", "int16", "int4", "uint4"])
-
-
-@st.composite
-def scaled(draw: st.DrawFn) -> tuple[Shape, Shape, int, int]:
-    """A shape, that of its scales (nothing, an axis or blocks of it), the axis, the block size (0: no blocks)."""
-    shape = draw(shapes(low=1, side=6, smallest=1))
-    axis = draw(st.integers(-len(shape), len(shape) - 1))
-    n, kind = shape[axis], draw(st.sampled_from(["tensor", "axis", "block"]))
-    if kind == "tensor":
-        return shape, (), axis, 0
-    if kind == "axis":
-        return shape, (n,), axis, 0
-    block = draw(st.integers(1, n))
-    at = axis % len(shape)
-    return shape, (*shape[:at], -(-n // block), *shape[at + 1 :]), axis, block
-
-
-def spread(values: Array, shape: Shape, axis: int, block: int) -> Array:
-    """A scale for each element."""
-    if block:
-        return np.repeat(values, block, axis)[tuple(map(slice, shape))]
-    if values.ndim == 0:
-        return np.broadcast_to(values, shape)
-    return np.broadcast_to(values.reshape([-1 if k == axis % len(shape) else 1 for k in range(len(shape))]), shape)
 
 
 def zero_points(shape: Shape, dtype: str, seed: int) -> Array:
     low = 0 if dtype.startswith("u") else -5
     return np.asarray(np.random.default_rng(seed).integers(low, 7, shape)).astype(np.int32).astype(to_numpy(dtype))
-
-
-@drawn(25, case=scaled(), dtype=TYPES, zero=st.booleans(), seed=SEEDS, how=HOWS)
-def test_quantize(case: tuple[Shape, Shape, int, int], dtype: str, zero: bool, seed: int, how: How) -> None:
-    shape, parts, axis, block = case
-    x, scale = numbers(shape, "float32", seed, low=-9, high=9), numbers(parts, "float32", seed + 1, low=0.05, high=0.5)
-    points = zero_points(parts, dtype, seed + 2) if zero else None
-    steps = np.rint(x / spread(scale, shape, axis, block))
-    steps = steps + (0 if points is None else spread(points.astype(np.int32), shape, axis, block))
-    wanted = np.clip(steps, *limits(dtype)).astype(np.int32).astype(to_numpy(dtype))
-    more: dict[str, Any] = {"block_size": block} if block else {}
-    if not zero:
-        more["output_dtype"] = to_onnx(dtype)
-    check("QuantizeLinear", [x, scale, points], [wanted], how, axis=axis, **more)
-
-
-@drawn(25, case=scaled(), dtype=TYPES, zero=st.booleans(), seed=SEEDS, how=HOWS)
-def test_dequantize(case: tuple[Shape, Shape, int, int], dtype: str, zero: bool, seed: int, how: How) -> None:
-    shape, parts, axis, block = case
-    scale = numbers(parts, "float32", seed + 1, low=0.05, high=0.5)
-    x = np.random.default_rng(seed).integers(*limits(dtype), shape, endpoint=True).astype(np.int32)
-    points = zero_points(parts, dtype, seed + 2) if zero else None
-    centred = x - (0 if points is None else spread(points.astype(np.int32), shape, axis, block))
-    wanted = centred.astype(np.float32) * spread(scale, shape, axis, block)
-    more: dict[str, Any] = {"block_size": block} if block else {}
-    check("DequantizeLinear", [x.astype(to_numpy(dtype)), scale, points], [wanted], how, axis=axis, **more)
-
-
-@drawn(10, shape=shapes(smallest=1), seed=SEEDS, how=HOWS, low=st.integers(-5, 5), span=st.integers(1, 9))
-def test_dynamic_quantize(shape: Shape, seed: int, how: How, low: int, span: int) -> None:
-    x = numbers(shape, "float32", seed, low=low, high=low + span)
-    least, most = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
-    scale = np.asarray((most - least) / np.float32(255))
-    point = np.asarray(np.clip(np.rint(-least / scale), 0, 255).astype(np.uint8))
-    wanted = np.clip(np.rint(x / scale) + point, 0, 255).astype(np.uint8)
-    check("DynamicQuantizeLinear", [x], [np.asarray(wanted), scale, point], how)
 
 
 @st.composite

@@ -7,9 +7,7 @@ from tests.conformance.versions.checking import label, own_type, plan, produced_
 from tests.conformance.versions.registry import EXCEPTIONS, cases
 from tests.conformance.versions.schemas import Key, follows, main_types, newest, schemas
 
-WITHOUT_CASE: dict[tuple[str, str], tuple[set[str], str]] = {
-    ("", "Col2Im"): ({"string"}, "strings have no sum"),
-}
+WITHOUT_CASE: dict[tuple[str, str], tuple[set[str], str]] = {("", "Col2Im"): ({"string"}, "strings have no sum")}
 """Types of an operator's main type variable that no case runs, and why."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ort_lite.native import Spec, load
-from ort_lite.native.lang import OK, Ptr, failed, native, span
+from ort_lite.native.lang import OK, Ptr, failure_status, native, span
 from ort_lite_cpu.run.atomics import call, fetch_add, get, pause, put
 from ort_lite_cpu.run.float_mode import float_mode
 from ort_lite_cpu.run.loop import Halt, Job
@@ -67,7 +67,7 @@ def log(y: Ptr, mark: int, part: int, parts: int) -> int:
 def fail(code: int, first: int, step: int, part: int, parts: int) -> int:
     """Parts first, first + step, ... fail with `code` and their number."""
     if part >= first and (part - first) % step == 0:
-        return failed(code, part)
+        return failure_status(code, part)
     return OK
 
 
@@ -94,7 +94,7 @@ def meet(word: int, patience: int, part: int, parts: int) -> int:
         pause()
         patience -= 1
         if patience < 0:
-            return failed(TOO_FEW, part)
+            return failure_status(TOO_FEW, part)
     return OK
 
 

@@ -172,7 +172,7 @@ class _Walk:
 
     def _flow_of_call(self, node: ast.Call) -> Flow:
         name = _called(node)
-        if name in ("read_once", "null", "failed"):
+        if name in ("read_once", "null", "failure_status"):
             return NOTHING
         if name == "like":
             return self._flow(node.args[1])

@@ -24,7 +24,7 @@ from ort_lite_cpu.kernels.gemm import (
     planes,
     winograd,
 )
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -66,7 +66,7 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
-    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.held(target, taps * taps)}
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.weights_fit(target, taps * taps)}
     statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
     return Spec.plain(plane_rows.band_of_rows, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 
@@ -174,7 +174,7 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
         assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
 
 
-SIZES = ",".join(["i64"] * len(Sizes._fields))
+SIZES = ",".join(["i64"] * len(ConvolutionSizes._fields))
 TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
     "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{SIZES},i64)", {}),
     "output": (

@@ -45,7 +45,7 @@ binary = st.sampled_from(
         shapes.equal,
         shapes.less,
         lambda x, y: shapes.select(shapes.less(x, y), x, y + 1),
-        lambda x, y: shapes.scaled(x, 0.7) + y,
+        lambda x, y: shapes.scale_dim(x, 0.7) + y,
     ]
 )
 expressions = st.recursive(leaves, lambda inner: st.builds(lambda f, x, y: f(x, y), binary, inner, inner), max_leaves=12)
@@ -76,7 +76,7 @@ def test_what_is_beyond_all_sizes_stays_there() -> None:
     assert native([clamped], {"a": int(first), "b": 7}) == [0]
     assert native([end * n, end + end], {"a": int(last), "b": 7}) == [LIMIT, LIMIT]
     assert native([end * n, end + end], {"a": int(first), "b": 7}) == [-LIMIT, -LIMIT]
-    assert native([shapes.scaled(end, 1.5)], {"a": int(last)}) == [LIMIT]
+    assert native([shapes.scale_dim(end, 1.5)], {"a": int(last)}) == [LIMIT]
 
 
 def test_division_by_zero_gives_zero() -> None:

@@ -20,7 +20,7 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
-from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
+from ort_lite_cpu.kernels.gemm.winograd import filter_panels, transform_filters
 from ort_lite_cpu.run.kernels import Kernels
 from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.compiled import object_code
@@ -291,7 +291,7 @@ def test_packed_weights_begin_a_cache_line() -> None:
     packed = [panels(random(3, 6), 4, KERNELS), panels(random(1, 3, 6), 4, KERNELS), filters(random(4, 3, 2, 2), 1, 4, KERNELS)]
     packed += [
         pairs(np.zeros((3, 6), np.int8), 4),
-        transformed_filters(random(16, 16, 3, 3), 1, 2, 16, tile_for("f32", HOST), KERNELS),
+        filter_panels(random(16, 16, 3, 3), 1, 2, 16, tile_for("f32", HOST), KERNELS),
     ]
     assert [array.ctypes.data % CACHE_LINE for array in packed] == [0] * len(packed)
 
@@ -354,7 +354,7 @@ def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: 
     """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
     g, by = random(2 * outputs, 3, taps, taps, dtype=dtype), G[edge, taps, stride]
     kinds, tight = len(by) ** 2, 4 * np.finfo(g.dtype).eps
-    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), KERNELS, stride)
+    made = filter_panels(g, 2, edge, 32, Tile(6, 4, 4), KERNELS, stride)
     for own, packed in zip(np.split(g, 2), made, strict=True):
         expected = np.zeros((kinds, 3, 48), dtype)
         expected[:, :, :outputs] = (by @ own.astype(float) @ by.T).reshape(outputs, 3, kinds).T
@@ -366,7 +366,7 @@ def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: 
 @pytest.mark.parametrize(("edge", "taps"), [(2, 3), (4, 3), (2, 5)])
 def test_filters_along_one_axis_are_transformed_once(edge: int, taps: int) -> None:
     g, by = random(32, 3, 1, taps), G[edge, taps, 1]
-    [made] = transformed_filters(g, 1, edge, 32, Tile(6, 4, 8), KERNELS, axes=1)
+    [made] = filter_panels(g, 1, edge, 32, Tile(6, 4, 8), KERNELS, axes=1)
     expected = (g[:, :, 0].astype(float) @ by.T).transpose(2, 1, 0)
     np.testing.assert_allclose(made.reshape(expected.shape), expected, rtol=1e-6, atol=1e-6)
 

@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.native import Spec, load
 from ort_lite_cpu.kernels.jumps import again, begin
-from ort_lite_cpu.run.address import LISTS, wanted
+from ort_lite_cpu.run.address import LISTS, copy_arguments
 from ort_lite_cpu.run.interrupt import HALTED
 from ort_lite_cpu.run.loop import MISSED, Halt, Job
 from ort_lite_cpu.run.team import Team
@@ -161,7 +161,7 @@ class Listed:
 
     def __init__(self) -> None:
         self.memory = np.zeros(4, np.int64)
-        self.wanted = wanted(2, [1])
+        self.wanted = copy_arguments(2, [1])
         self.descriptor = np.array([3, 0, 7], np.int64)  # base 3 of the memory table: 2 + 1
         [entry] = load([Spec(log, ("i64",))])
         self.table = np.array([[entry, self.descriptor.ctypes.data, 1, 1]], np.int64)

@@ -10,10 +10,10 @@ from ort_lite.errors import KernelMissing
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
+from ort_lite.native.lang import OK, Ptr, Static, failure_status, native, span
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import filters
-from ort_lite_cpu.kernels.gemm.winograd import transformed_filters
+from ort_lite_cpu.kernels.gemm.winograd import filter_panels
 from ort_lite_cpu.kernels.once import FEW, run_once
 from ort_lite_cpu.run.kernels import Kernels
 
@@ -23,7 +23,7 @@ from ort_lite_cpu.run.kernels import Kernels
 def scaled(x: Ptr, y: Ptr, count: int, factor: float, offset: Static, part: int, parts: int) -> int:
     """y = factor * x + offset. Fails where there is nothing to do."""
     if count == 0:
-        return failed(7)
+        return failure_status(7)
     for i in span(count, part, parts):
         y[i] = x[i] * factor + offset
     return OK
@@ -83,7 +83,7 @@ def weights(dtype: str, *shape: int) -> np.ndarray[Any, Any]:
 def test_numpy_transforms_filters_to_the_same_bits(edge: int, taps: int, stride: int, axes: int, dtype: str) -> None:
     w = weights(dtype, 2 * 37, 3, *[taps] * axes)
     tile = Tile(6, 2, 4)
-    native, numpy = (transformed_filters(w, 2, edge, 16, tile, kernels, stride, axes) for kernels in (HERE, WITHOUT))
+    native, numpy = (filter_panels(w, 2, edge, 16, tile, kernels, stride, axes) for kernels in (HERE, WITHOUT))
     np.testing.assert_array_equal(bits(numpy), bits(native))
 
 

@@ -183,9 +183,9 @@ def test_no_status_is_lost_between_a_kernel_and_the_loop() -> None:
     """A status ends a run because kernels return it to the loop: none comes from a helper whose caller might leave it there."""
     for file in sorted(ROOT.rglob("*.py")):
         for item in ast.walk(ast.parse(file.read_text())):
-            if isinstance(item, ast.FunctionDef) and item.name != "failed":
+            if isinstance(item, ast.FunctionDef) and item.name != "failure_status":
                 calls = {
                     node.func.id for node in ast.walk(item) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
                 }
-                if "failed" in calls:
+                if "failure_status" in calls:
                     assert [a.arg for a in item.args.args[-2:]] == ["part", "parts"], f"{file.name}: {item.name}"

@@ -13,7 +13,7 @@ from ort_lite.memory.pool import MemoryBudget, ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite_cpu.operators.splitting import pairs, split, words
-from ort_lite_cpu.run.pace import CHARACTERS, ELEMENTS, Pace, counted, step_error
+from ort_lite_cpu.run.pace import CHARACTERS, ELEMENTS, Pace, count_strings, step_error
 from ort_lite_cpu.run.run_context import RunContext
 
 NODE = Node("Op", (), (), name="node")
@@ -120,9 +120,9 @@ def test_bytes_are_given_back_at_the_end() -> None:
     budget = MemoryBudget(1000, "the limit")
     pool = ScratchPool(RunContext, budget)
     PACE.take(10**9)  # no run that counts
-    with counted(pool):
+    with count_strings(pool):
         PACE.take(400)
-        with counted(pool):
+        with count_strings(pool):
             PACE.take(500)
             with pytest.raises(
                 OutOfMemory, match=r"Op 'node' \(CPUExecutionProvider\): the limit is 1,000 bytes: 200 asked for"
@@ -138,10 +138,10 @@ def test_a_loop_measures_what_it_keeps_when_its_bodies_made_much() -> None:
     pool, kept = ScratchPool(RunContext, budget), list[Any]()
 
     def trip(nbytes: int) -> None:
-        with counted(pool):
+        with count_strings(pool):
             PACE.take(nbytes)
 
-    with counted(pool):
+    with count_strings(pool):
         for _ in range(100):  # of which nothing is kept
             trip(50_000)
             PACE.settle(kept)
@@ -161,7 +161,7 @@ def test_idle_scratch_makes_room() -> None:
     budget = MemoryBudget(100_000, "the limit")
     pool = ScratchPool(RunContext, budget)
     pool.release(pool.lease(60_000))
-    with counted(pool):
+    with count_strings(pool):
         PACE.take(90_000)
 
 

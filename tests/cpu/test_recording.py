@@ -76,5 +76,5 @@ def test_threads_share_what_is_recorded(tmp_path: Path) -> None:
 
 def test_without_profiling_nothing_is_recorded() -> None:
     session = ort_lite.InferenceSession(onnx.parser.parse_model(TEXT))
-    programs = [p for p in session._prepared.compiled.partitions.values() if isinstance(p, Program)]
+    programs = [p for p in session._stage_results.compiled.partitions.values() if isinstance(p, Program)]
     assert {type(step) for program in programs for step in program.steps} == {SegmentRun, HostStep}

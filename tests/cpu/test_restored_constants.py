@@ -59,10 +59,10 @@ def test_what_nothing_reads_but_its_panels_is_given_up_and_has_its_bits() -> Non
 
 def test_programs_for_other_shapes_are_lowered_from_them() -> None:
     made = session()
-    [step] = made._prepared.compiled.executable.steps
+    [step] = made._stage_results.compiled.executable.steps
     program: Any = step.function
     feeds = [FEED[value.name] for value in program.source.inputs]
-    for one, other in zip(program(feeds), program._specialised(tuple(x.shape for x in feeds))(feeds), strict=True):
+    for one, other in zip(program(feeds), program._specialize(tuple(x.shape for x in feeds))(feeds), strict=True):
         np.testing.assert_array_equal(one, other)
     more = {"x": FEED["x"], "v": np.concatenate([FEED["v"]] * 2)}  # two sizes of one name: a program of their own
     np.testing.assert_array_equal(made.run(["y"], more)[0], made.run(["y"], FEED)[0])

@@ -30,7 +30,7 @@ PRIVATE = {
     "one_hot places": TABLE,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
-    "strided_any table": TABLE,
+    "copy_by_table table": TABLE,
     "suppress heap": SCRATCH,
     "suppress picked": SCRATCH,
     "take turn": "the number of a loop's turn, in memory of the run",
@@ -50,14 +50,15 @@ def unpack_weights(groups: Ptr, scales: Ptr, y: Ptr, k: int, blocks: int, part: 
     """As MatMulNBits was: checked in one loop, loaded again in the next."""
     for i in range(k):
         if groups[i] < 0 or groups[i] >= blocks:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
     for i in span(k, part, parts):
         block = int(groups[i])
         y[i] = scales[block]
     return OK
 '''
 ONCE = OLD.replace(
-    "        if groups[i] < 0 or groups[i] >= blocks:\n            return failed(INDEX_OUT_OF_RANGE, i)\n", "        pass\n"
+    "        if groups[i] < 0 or groups[i] >= blocks:\n            return failure_status(INDEX_OUT_OF_RANGE, i)\n",
+    "        pass\n",
 )
 ONCE = ONCE.replace("int(groups[i])", "int(read_once(groups, i))")
 AGAIN = OLD.replace("groups[i]", "read_once(groups, i)")

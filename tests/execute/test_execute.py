@@ -84,7 +84,7 @@ def test_a_value_dies_after_its_last_reader() -> None:
 def test_a_value_that_nobody_reads_dies_at_once() -> None:
     text = "(float[3] x) => (float[3] y) { a = Abs(x)  y = Neg(x) }"
     made = executable(text, NumpyProvider(named("a")), CpuStandIn())
-    assert all(not set(step.outputs) - set(step.dead) - set(made.returned) for step in made.steps)
+    assert all(not set(step.outputs) - set(step.dead) - set(made.result_slots) for step in made.steps)
 
 
 def test_one_partition_on_the_cpu_is_called_directly() -> None:

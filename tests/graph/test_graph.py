@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph import (
-    Graph,
-    Node,
-    TensorType,
-    Value,
-)
+from ort_lite.graph import Graph, Node, TensorType, Value
 
 FLOAT = TensorType("float32", (2,))
 

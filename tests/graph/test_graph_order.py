@@ -8,18 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph import (
-    Attr,
-    Graph,
-    MapType,
-    Node,
-    OptionalType,
-    SequenceType,
-    TensorType,
-    Type,
-    Value,
-    type_name,
-)
+from ort_lite.graph import Attr, Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value, type_name
 from ort_lite.shapes import symbol
 from tests.graph.test_graph import chain, op, value, with_body
 from tests.partition.random_graphs import random_graph

@@ -154,7 +154,7 @@ def background_compiling() -> None:
     assert not made._wanted
     made.want([EXECUTE], host())
     assert made._asked
-    assert list(made._wanted), "the second session's wish is not forgotten"
+    assert list(made._wanted), "the second session's request is not forgotten"
     assert made.wait(20)
 
 
@@ -208,7 +208,7 @@ def compiling_processes() -> None:
     assert len(refused) >= len(specs)
 
 
-def desk_job() -> None:
+def playground_job() -> None:
     jobs = Jobs()
     with no_threads():
         raises(RuntimeException, NO_THREAD, lambda: jobs.start(lambda job: {}))
@@ -250,6 +250,6 @@ CASES: dict[str, Callable[[], None]] = {
     "compiling ahead": compiling_ahead,
     "compiling": compiling,
     "processes that compile": compiling_processes,
-    "a job of the desk": desk_job,
+    "a job of the playground": playground_job,
     "a team of workers": team,
 }

@@ -17,7 +17,7 @@ import ort_lite
 from ort_lite.errors import InvalidGraph, OrtLiteError
 from ort_lite.graph import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Inference, Info, ShapeRules
-from ort_lite.inference.schema import Schemas, kind_of, shown
+from ort_lite.inference.schema import Schemas, format_kind, kind_of
 from ort_lite.inference.schema_text import SchemaFile, op_schema
 from ort_lite.inference.traits import Traits, parse_traits
 from ort_lite.load.load import load
@@ -89,7 +89,7 @@ def test_how_many_operands_there_may_be(operands: str, least: int, most: int | N
     ],
 )
 def test_types_without_their_shapes(type_: Type, kind: str, text: str) -> None:
-    assert kind_of(type_) == kind and shown(kind) == text and kind_of(None) is None
+    assert kind_of(type_) == kind and format_kind(kind) == text and kind_of(None) is None
 
 
 # Finding
@@ -106,7 +106,7 @@ def test_the_newest_version_that_is_not_newer_than_the_opset() -> None:
 
 def test_of_two_schemas_the_first_counts() -> None:
     one, other = op_schema("Op-1 x:T -> y:T", "own"), op_schema("Op-1 x:T -> y:T", "own")
-    assert Schemas([other]).preceded_by([one]).find(node("Op", ["x"])) is one
+    assert Schemas([other]).prepend([one]).find(node("Op", ["x"])) is one
 
 
 def test_channels_last_operators_have_the_schema_of_onnx() -> None:

@@ -104,12 +104,12 @@ def test_bytes_of_bool_other_than_0_and_1_are_true() -> None:
 class TestSpans:
     def test_an_aligned_span_is_viewed(self) -> None:
         buffer = np.arange(4, dtype=np.float32)
-        assert np.shares_memory(from_span(ByteSpan.borrowed(buffer, 8), "float32", (2,)), buffer)
+        assert np.shares_memory(from_span(ByteSpan.of_buffer(buffer, 8), "float32", (2,)), buffer)
 
     def test_a_misaligned_one_is_copied_where_it_has_to_be_aligned(self) -> None:
         buffer = np.frombuffer(b"\0" + np.arange(4, dtype=np.float32).tobytes(), np.uint8)
         for aligned in (True, False):
-            array = from_span(ByteSpan.borrowed(buffer, 1), "float32", (4,), aligned)
+            array = from_span(ByteSpan.of_buffer(buffer, 1), "float32", (4,), aligned)
             assert array.tolist() == [0, 1, 2, 3]
             assert array.flags.aligned == aligned
             assert np.shares_memory(array, buffer) != aligned
@@ -193,7 +193,7 @@ def test_a_span_of_the_file_stands_for_raw_data_only_where_the_outline_put_it() 
     data = memoryview(np.arange(4, dtype=np.float32).tobytes())
     proto = pb.TensorProto(data_type=1, dims=[2])
     proto.segment.begin, proto.segment.end = 8, 16
-    reader = TensorReader({(8, 16)}, lambda begin, end: ByteSpan.owned(data[begin:end]))
+    reader = TensorReader({(8, 16)}, lambda begin, end: ByteSpan.of_bytes(data[begin:end]))
     array = reader(proto, "w")
     equal(array, np.array([2, 3], np.float32))
     assert not np.shares_memory(array, np.frombuffer(data, np.float32))

@@ -18,7 +18,7 @@ from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chunk, Scratch
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
-from ort_lite.testing.ledger import Ledger
+from ort_lite.testing.allocation_log import AllocationLog
 from tests.threads import join
 
 AS_REQUESTED = Growth.same_as_requested
@@ -271,6 +271,6 @@ def test_chunks_of_a_source_that_gives_addresses_say_where_they_lie() -> None:
     first, second = arena.allocate(100), arena.allocate(100)
     assert first.address == 4096 + first.offset and second.address - first.address >= 100
     assert not hasattr(first, "__array_interface__")
-    assert Ledger.of(arena).trials() == []
+    assert AllocationLog.of(arena).trials() == []
     with pytest.raises(AttributeError, match="the source's handles are ndarray, not addresses"):
         _ = ArenaAllocator(CPU).allocate(1).address

@@ -51,7 +51,7 @@ def options(**config: str) -> ort_lite.SessionOptions:
 
 
 def programs(session: ort_lite.InferenceSession) -> list[Program]:
-    found = session._prepared.compiled.partitions.values()
+    found = session._stage_results.compiled.partitions.values()
     return [partition for partition in found if isinstance(partition, Program)]
 
 
@@ -204,7 +204,7 @@ def test_spec_4_9_cold_constants_are_read_where_they_are(tmp_path: Path) -> None
     try:
         session = ort_lite.InferenceSession(path, options(), ["CPUExecutionProvider"], mmap=True)
         kept = [array for program in programs(session) for step in segment_runs(program) for array in step.segment.keep]
-        constant = session._prepared.model.graph.initializers["table"].constant
+        constant = session._stage_results.model.graph.initializers["table"].constant
         numpy_bytes = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)])
     finally:
         tracemalloc.stop()

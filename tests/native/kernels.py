@@ -13,11 +13,11 @@ from ort_lite.native.lang import (
     Static,
     address,
     bf16_to_f32,
-    emitted,
+    emitter,
     f16_to_f32,
     f32_to_bf16,
     f32_to_f16,
-    failed,
+    failure_status,
     from_end,
     like,
     load64,
@@ -41,7 +41,7 @@ def pick(x: Ptr, index: Ptr, y: Ptr, n: int, size: int, part: int, parts: int) -
     for i in span(n, part, parts):
         k = int(read_once(index, i))
         if k < 0 or k >= size:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
         y[i] = x[k]
     return OK
 
@@ -58,7 +58,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
     for row in span(outer * count, part, parts):
         j = from_end(index[row % count], axis)
         if not 0 <= j < axis:
-            return failed(INDEX_OUT_OF_RANGE, row % count)
+            return failure_status(INDEX_OUT_OF_RANGE, row % count)
         source = (row // count * axis + j) * inner
         for i in range(inner):
             y[row * inner + i] = x[source + i]
@@ -113,7 +113,7 @@ def swap_words(a: int, b: int) -> int:
     return total
 
 
-@emitted("i64(i64,static)")
+@emitter("i64(i64,static)")
 def _times(builder: Any, x: object, factor: int) -> object:
     from llvmlite import ir
 

@@ -10,7 +10,7 @@ from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec, load
 from ort_lite.native.compiler import compile_object, write
 from ort_lite.native.cpu import Target, host
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failed
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failure_status
 from tests.native import kernels
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, call, element, expression_spec, plain
 from tests.native.compiled import object_code
@@ -55,7 +55,7 @@ def test_a_status_names_the_position() -> None:
     x, y = np.arange(12, dtype=np.float32), np.zeros((3, 3), np.float32)
     assert call(GATHER, [x, np.array([1, -1, 3]), y], [1, 4, 3, 3]) == 0
     np.testing.assert_array_equal(y, x.reshape(4, 3)[[1, -1, 3]])
-    assert call(GATHER, [x, np.array([1, -1, 4]), y], [1, 4, 3, 3]) == failed(INDEX_OUT_OF_RANGE, 2)
+    assert call(GATHER, [x, np.array([1, -1, 4]), y], [1, 4, 3, 3]) == failure_status(INDEX_OUT_OF_RANGE, 2)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"])
@@ -65,7 +65,7 @@ def test_an_element_is_read_once_whatever_its_type(dtype: str) -> None:
     x, y = np.arange(5, dtype=np.float32), np.zeros(3, np.float32)
     assert call(spec, [x, np.array([4, 0, 3], dtype), y], [3, 5]) == 0
     assert y.tolist() == [4, 0, 3]
-    assert call(spec, [x, np.array([4, 5, 3], dtype), y], [3, 5]) == failed(INDEX_OUT_OF_RANGE, 1)
+    assert call(spec, [x, np.array([4, 5, 3], dtype), y], [3, 5]) == failure_status(INDEX_OUT_OF_RANGE, 1)
     assert optimised(spec, host()).count("load atomic") == 1
 
 

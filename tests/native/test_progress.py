@@ -1,18 +1,15 @@
 """Who hears how far compiling is, and when."""
 
-import io
 import logging
 from collections.abc import Sequence
 
 import onnx.parser
 import pytest
-from rich.console import Console
 
 import ort_lite
 from ort_lite.native import progress
-from ort_lite.native.progress import Logged, Progress, Tell, listen, piece
+from ort_lite.native.progress import Progress, Reported, Tell, listen, piece
 from ort_lite.provider import CompiledPartition, Partition
-from ort_lite.tools.cli.compiling import Shown
 from tests.provider.numpy_provider import CpuStandIn
 
 
@@ -67,19 +64,15 @@ def test_who_listens_hears_instead_of_the_logger(clock: Clock) -> None:
     assert len(not_heard) == 3
 
 
-def test_the_logger_hears_after_a_second_every_ten_and_at_the_end(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_one_message_at_the_end(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ort_lite")
-    compile_some(clock, Logged(), (3,), 0.25)
-    compile_some(clock, Logged(severity=2), (3,), 30.0)
-    with piece(Logged()):
+    compile_some(clock, Reported(), (3,), 0.25)
+    compile_some(clock, Reported(severity=2), (3,), 30.0)
+    with piece(Reported()):
         pass
     assert caplog.messages == []
-    compile_some(clock, Logged(), (20, 10), 0.5)
-    assert caplog.messages == [
-        "compiling kernels: 2 of 20 after 1.0 s",
-        "compiling kernels: 22 of 30 after 11.0 s",
-        "compiled 30 kernels in 15.0 s",
-    ]
+    compile_some(clock, Reported(), (20, 10), 0.5)
+    assert caplog.messages == ["compiled 30 kernels in 15.0 s"]
     assert {record.levelno for record in caplog.records} == {logging.INFO}
 
 
@@ -87,7 +80,7 @@ def test_what_ends_early_says_how_far_it_came(clock: Clock, caplog: pytest.LogCa
     caplog.set_level(logging.INFO, "ort_lite")
 
     def interrupted() -> None:
-        with piece(Logged()) as seen, seen.more(5):
+        with piece(Reported()) as seen, seen.more(5):
             clock.now += 2
             seen.advance()
             raise KeyboardInterrupt
@@ -101,7 +94,7 @@ class Slow(CpuStandIn):
     """Compiles a kernel for two seconds."""
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        with piece(Logged()) as seen, seen.more(1):
+        with piece(Reported()) as seen, seen.more(1):
             self.clock.now += 2
             seen.advance()
         return super().compile(partitions)
@@ -121,24 +114,4 @@ def test_a_session_says_it_where_its_severity_lets_it(
     provider.clock = clock
     ort_lite.InferenceSession(model, options, providers=[provider])
     messages = [message for message in caplog.messages if not message.startswith("session made")]
-    assert messages == (["compiling kernels: 1 of 1 after 2.0 s", "compiled 1 kernel in 2.0 s"] if said else [])
-
-
-def shown(clock: Clock, terminal: bool) -> str:
-    text = io.StringIO()
-    tell = Shown(Console(file=text, force_terminal=terminal, width=60))
-    compile_some(clock, tell, (3,), 0.25)
-    assert text.getvalue() == ""
-    compile_some(clock, tell, (2, 2), 1.0)
-    return text.getvalue()
-
-
-def test_a_pipe_gets_lines(clock: Clock) -> None:
-    assert shown(clock, terminal=False).splitlines() == ["compiling kernels: 1 of 2", "compiled 4 kernels in 4.0 s"]
-
-
-def test_a_terminal_gets_a_bar_that_vanishes(clock: Clock) -> None:
-    text = shown(clock, terminal=True)
-    assert "compiling kernels" in text
-    assert "4/4" in text
-    assert text.endswith("\x1b[2K")  # the line is empty again
+    assert messages == (["compiled 1 kernel in 2.0 s"] if said else [])

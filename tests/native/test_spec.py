@@ -25,7 +25,7 @@ from tests.native.calls import HASWELL, SSE2
 
 PARTS = (("part", "i64"), ("parts", "i64"))
 KERNEL = """
-from ort_lite.native.lang import OK, Ptr, emitted, native
+from ort_lite.native.lang import OK, Ptr, emitter, native
 import helper_module
 from helper_module import scale, FACTOR, double
 
@@ -40,7 +40,7 @@ def unrelated():
     return 1
 """
 HELPERS = """
-from ort_lite.native.lang import emitted
+from ort_lite.native.lang import emitter
 
 FACTOR = 2
 
@@ -54,7 +54,7 @@ def shifted(v):
     '''What it does.'''
     return v - 1
 
-@emitted("i64(i64)")
+@emitter("i64(i64)")
 def double(builder, x):
     return builder.add(x, x)
 

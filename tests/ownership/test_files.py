@@ -138,7 +138,7 @@ def test_spec_1_12_two_sessions_over_one_file_share_its_pages(tmp_path: Path) ->
 def test_spec_1_12_a_sessions_weights_lie_in_the_spans_of_the_loader(tmp_path: Path) -> None:
     for mmap, mode, owner in ((False, "owned", None), (True, "borrowed", str(tmp_path / "weights"))):
         session = ort_lite.InferenceSession(str(put_table(tmp_path)), providers=["CPUExecutionProvider"], mmap=mmap)
-        array = session._prepared.model.graph.initializers["table"].constant
+        array = session._stage_results.model.graph.initializers["table"].constant
         assert array is not None
         span = span_of(array)
         assert type(span) is ort_lite.ByteSpan

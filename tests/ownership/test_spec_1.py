@@ -62,13 +62,13 @@ def test_spec_1_6_the_bytes_live_as_long_as_the_model() -> None:
 
 def test_spec_1_7_a_borrowed_span_points_into_a_buffer() -> None:
     buffer = np.arange(16, dtype=np.uint8)
-    part = ByteSpan.borrowed(buffer, 4, 8)
+    part = ByteSpan.of_buffer(buffer, 4, 8)
     assert (part.mode, part.owner, bytes(part)) == ("borrowed", None, bytes(range(4, 12)))
     assert np.shares_memory(part.array(), buffer)
     assert not part.array().flags.writeable
     for offset, nbytes in ((9, 8), (-1, 2), (0, -1)):
         with pytest.raises(InvalidArgument, match="of a buffer that has 16"):
-            ByteSpan.borrowed(buffer, offset, nbytes)
+            ByteSpan.of_buffer(buffer, offset, nbytes)
 
 
 def test_spec_1_8_the_owner_lives_as_long_as_a_tensor_or_a_copy_of_it(tmp_path: Path) -> None:

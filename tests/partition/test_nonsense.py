@@ -154,7 +154,7 @@ def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     providers: list[Any] = [(Taking(operators=OPERATORS), policy), Rest(operators=OPERATORS)]
     made = ort_lite.InferenceSession(model(*graph), options, providers=providers)
-    placed: dict[Node, Any] = dict(made._prepared.assignment.placements)
+    placed: dict[Node, Any] = dict(made._stage_results.assignment.placements)
     return [node.output.name for node, place in placed.items() if place.provider == Mine.name]
 
 

@@ -322,14 +322,14 @@ def test_everybody_is_asked_again_after_help() -> None:
     main = graph("(float[3] x) => (float[3] y) { a = Sin(x)  y = Abs(a) }")
     provider = CpuStandIn()
     partitioner = Partitioner(main, [provider], RULES)
-    (node,) = partitioner.claim().unclaimed()
+    (node,) = partitioner.claim().find_unclaimed_nodes()
     assert node.name == "Sin_0"
     tanh = main.insert_before(node, Node("Tanh", node.inputs, [type(node.output)("b")], version=17, name="instead"))
     node.output.replace_all_uses_with(tanh.output)
     main.remove(node)
-    partitioner.constraints.graph_changed()
+    partitioner.constraints.handle_graph_change()
     claims = partitioner.claim()
-    assert not claims.unclaimed()
+    assert not claims.find_unclaimed_nodes()
     assert groups(partitioner.assignment(claims)) == [("CPU", "b y")]
     assert len(provider.asked) == 2
 

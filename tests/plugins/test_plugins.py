@@ -168,7 +168,7 @@ def test_installed_shape_rules_and_schemas_change_no_operator_that_ort_lite_know
 ) -> None:
     source = f"""{SCHEMAS}
 from ort_lite.inference import shape_rule
-from ort_lite.inference.rules import RuleFamily
+from ort_lite.inference.shape_rules import RuleFamily
 
 @shape_rule("Relu", "Unheard", since=99)
 def changed(op): raise AssertionError

@@ -8,7 +8,7 @@ import pytest
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite.provider.accelerators import Format, claimed, count
+from ort_lite.provider.accelerators import Format, claim_units, count
 from tests.provider.numpy_provider import CpuStandIn
 
 
@@ -32,13 +32,13 @@ def with_relu(node: Node, free: Collection[Node]) -> list[Node]:
 
 
 def test_nodes_are_claimed_by_units_and_declined_one_by_one() -> None:
-    answers = claimed(GraphView(chain("Neg", "Relu", "Relu", "Exp", "Relu")), no_exp, with_relu)
+    answers = claim_units(GraphView(chain("Neg", "Relu", "Relu", "Exp", "Relu")), no_exp, with_relu)
     said = [[node.name for node in a.nodes] if isinstance(a, Capability) else str(a) for a in answers]
     assert said == [["Neg0", "Relu1"], ["Relu2"], "operator: it cannot", ["Relu4"]]
 
 
 def test_without_units_each_node_is_one() -> None:
-    answers = list(claimed(GraphView(chain("Neg", "Exp", "Relu")), no_exp))
+    answers = list(claim_units(GraphView(chain("Neg", "Exp", "Relu")), no_exp))
     assert [type(answer) for answer in answers] == [Capability, Rejection, Capability]
 
 

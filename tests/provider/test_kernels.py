@@ -1,5 +1,6 @@
 """A provider out of kernels: what it claims, where operands are, and who shares memory."""
 
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import ort_lite
 from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.graph import Node
 from ort_lite.provider import DataTransfer, Device
-from ort_lite.provider.kernels import KernelProvider, KernelRegistry
+from ort_lite.provider.kernels import KernelProvider, KernelRegistration, KernelRegistry
 from ort_lite.transform import NHWC_DOMAIN
 from tests.provider.numpy_provider import Box, BoxTransfer, CpuStandIn
 
@@ -78,6 +79,30 @@ def test_of_several_kernels_the_first_that_fits_counts() -> None:
     kernels.add("Tanh", lambda x: x + 2, types=FLOAT)
     made = session(kernels, "(float[3] x) => (float[3] y) { y = Tanh(x) }")
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.tanh(X))
+
+
+@pytest.mark.parametrize("method", [KernelRegistry.add, KernelRegistry.kernel])
+def test_the_keywords_are_the_fields_of_a_registration(method: Any) -> None:
+    keywords = [name for name, parameter in signature(method).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    assert keywords == [name for name in KernelRegistration.__match_args__ if name not in ("op_type", "make")]
+
+
+def test_every_keyword_reaches_the_registration() -> None:
+    kernels, node = KernelRegistry(), Node("Op", [], [], domain="my", version=3)
+    more: dict[str, Any] = {
+        "domain": "my",
+        "since": 2,
+        "until": 4,
+        "types": {"int8"},
+        "inputs": ({"int16"},),
+        "outputs": ({"bool"},),
+    }
+    more |= {"host_inputs": (1,), "host_outputs": (2,), "aliases": {3: 4}, "inplace": {5: 6}, "declines": lambda node: None}
+    kernels.add("Op", np.abs, **more)
+    found = kernels.find(node)
+    assert isinstance(found, KernelRegistration)
+    assert {name: getattr(found, name) for name in more} == more
+    assert found.make(node) is np.abs
 
 
 # Memory
@@ -245,3 +270,14 @@ def test_an_operator_that_is_there_channels_last_alone_says_what_is_missing() ->
         "declined operator: no kernel for ai.onnx.GlobalAveragePool, which is asked about before "
         "com.ms.internal.nhwc.GlobalAveragePool: register the ordinary form too"
     )
+
+
+def test_each_kernel_is_timed_in_profile_and_timeline() -> None:
+    kernels = KernelRegistry()
+    kernels.add("Abs", np.abs, types=FLOAT)
+    kernels.add("Neg", np.negative, types=FLOAT)
+    made = session(kernels, "(float[3] x) => (float[3] y) { a = Abs(x)  y = Neg(a) }")
+    document = made.view({"x": X}).document
+    timed = [event["node"] for event in document["timeline"]["events"] if event["category"] == "Kernel"]
+    assert timed == ["Abs_0", "Neg_0"]
+    assert sorted(document["costs"]) == ["Abs_0", "Neg_0"]

@@ -296,7 +296,7 @@ def test_spec_5_9_each_partition_is_one_fused_operator_with_its_boundary() -> No
     assert [v.name for v in fused.outputs] == ["a", "b"]
     assert [v.name for v in rest.inputs] == ["b", "a"], "as the nodes name them"
     assert [v.name for v in rest.outputs] == ["y", "z"]
-    assert len(made._prepared.compiled.executable.steps) == 2
+    assert len(made._stage_results.compiled.executable.steps) == 2
 
 
 # 5.10
@@ -441,7 +441,7 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
     made = session(CHAIN, Freezing())
     for k in (1, 2, 1):
         np.testing.assert_array_equal(made.run(None, {"x": k * X})[0], np.maximum(np.tanh(-np.abs(k * X)), 0))
-    frozen: Any = made._prepared.compiled.partitions["CPUExecutionProvider_0"]
+    frozen: Any = made._stage_results.compiled.partitions["CPUExecutionProvider_0"]
     with pytest.raises(AttributeError, match="last of a compiled partition is set in a run"):
         frozen.last = 1
 

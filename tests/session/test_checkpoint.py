@@ -17,7 +17,7 @@ from ort_lite.load.files import read_json
 from ort_lite.native.checkpoint import begin_stage, checkpoint, use_check
 from ort_lite.options.creation_limits import creating
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite_cpu.program.schedule import MOST_COMPARISONS, reordered
+from ort_lite_cpu.program.schedule import MOST_COMPARISONS, reorder
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 
@@ -164,7 +164,7 @@ def test_an_order_is_searched_only_so_far() -> None:
     uses = [[f"a{k}"] for k in range(count)]
     begun = [0]
     with use_check(lambda stage: begun.append(1)):
-        assert reordered(uses[:10], {}) is None
+        assert reorder(uses[:10], {}) is None
         assert sum(begun) == 10
 
 

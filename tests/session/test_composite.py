@@ -39,7 +39,7 @@ def operators(*names: str) -> Any:
 
 
 def inside(made: ort_lite.InferenceSession, name: str = "CompositeExecutionProvider_0") -> list[str]:
-    compiled: Any = made._prepared.compiled.partitions[name]
+    compiled: Any = made._stage_results.compiled.partitions[name]
     return [place.provider for _, place in compiled.assignment.rows()]
 
 

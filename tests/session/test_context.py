@@ -390,7 +390,7 @@ def test_a_provider_that_fails_to_save_is_named_and_no_file_is_left(
             raise answer
         return answer
 
-    setattr(made._prepared.assignment.partitions[0].provider, hook, given)
+    setattr(made._stage_results.assignment.partitions[0].provider, hook, given)
     with pytest.raises(ProviderError, match=f"^SavingExecutionProvider: {message}"):
         made.save_compiled(tmp_path / "compiled.onnx", embed)
     assert list(tmp_path.iterdir()) == []

@@ -95,7 +95,7 @@ def test_without_subscribers_a_run_allocates_what_its_parts_do() -> None:
     made = session(CHAIN)
     ready = made._state.ready
     assert isinstance(ready, Ready)
-    feed, executable = {"x": X}, made._prepared.compiled.executable
+    feed, executable = {"x": X}, made._stage_results.compiled.executable
     with recording(made):
         made.run(None, feed)
 
@@ -174,7 +174,7 @@ def test_a_session_is_recorded_while_somebody_wants_that(kind: str) -> None:
         np.testing.assert_array_equal(y, made.run(None, {"x": X})[0])
         kinds = [event.kind for event in found.events]
         assert kinds.count("Session") == 1, "the run after the block is not recorded"
-        assert kinds.count("Step") == len(made._prepared.compiled.executable.steps)
+        assert kinds.count("Step") == len(made._stage_results.compiled.executable.steps)
         assert kinds.count("Kernel") >= 1
     assert made._events.subscribers == ()
 

@@ -48,7 +48,7 @@ def run(made: ort_lite.InferenceSession, rows: int, options: ort_lite.RunOptions
 
 
 def program(made: ort_lite.InferenceSession) -> Program:
-    [found] = made._prepared.compiled.partitions.values()
+    [found] = made._stage_results.compiled.partitions.values()
     assert isinstance(found, Program)
     return found
 
@@ -253,7 +253,7 @@ def test_two_sessions_of_one_model_share_constants_and_packed_weights(kind: str,
             size_threshold=0,
         )
     first, second = session(source), session(source)
-    a, b = (made._prepared.model.graph.initializers["w"].constant for made in (first, second))
+    a, b = (made._stage_results.model.graph.initializers["w"].constant for made in (first, second))
     assert np.shares_memory(a, b)
     assert [id(array) for array in packed(first)] == [id(array) for array in packed(second)]
     assert not any(np.shares_memory(array, a) for array in packed(first))
@@ -286,7 +286,7 @@ def test_constants_that_transforms_made_are_shared_too() -> None:
     made = proto(f"main (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{ k = Exp(w)  y = Add(x, k) }}")
     made.graph.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
     first, second = (session(made.SerializeToString()) for _ in range(2))
-    [a], [b] = (list(one._prepared.model.graph.initializers.values()) for one in (first, second))
+    [a], [b] = (list(one._stage_results.model.graph.initializers.values()) for one in (first, second))
     assert a.constant is not None
     assert a.constant is b.constant
     np.testing.assert_allclose(a.constant, np.exp(WEIGHT), rtol=1e-6)
@@ -300,7 +300,7 @@ def test_arrays_that_the_caller_may_change_stay_the_callers() -> None:
     options = ort_lite.SessionOptions()
     options.add_initializer("w", mine := WEIGHT.copy())
     others = [session(loaded), ort_lite.InferenceSession(model(), options, ["CPUExecutionProvider"])]
-    arrays = [one._prepared.model.graph.initializers["w"].constant for one in (*others, session())]
+    arrays = [one._stage_results.model.graph.initializers["w"].constant for one in (*others, session())]
     assert np.shares_memory(arrays[0], theirs)
     assert np.shares_memory(arrays[1], mine)
     assert not any(array is None or array.flags.writeable for array in arrays), "providers may not write to them"

@@ -69,7 +69,7 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
     options.add_session_config_entry("ort_lite.creation_trace", "1")
     session = ort_lite.InferenceSession(get_example("mul_1.onnx"), options, providers=["CPUExecutionProvider"])
     assert repr(session.explain()) == "Explanation(nodes: CPUExecutionProvider 1; partitions: 1)"
-    assert repr(session._prepared.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
+    assert repr(session._stage_results.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
     trace = session.creation_trace
     assert trace is not None
     assert repr(trace).startswith("CreationTrace(") and repr(trace).endswith(f" ms; events: {len(trace.events)})")
@@ -81,7 +81,5 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
 def test_a_report_shows_its_verdict() -> None:
     part = PartitionReport("My_0", "My", "", 3, skipped="no inputs")
     assert repr(VerificationReport(())) == "VerificationReport(OK; partitions: 0)"
-    assert (
-        repr(VerificationReport((part,), "no memory"))
-        == "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
-    )
+    failed = "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    assert repr(VerificationReport((part,), "no memory")) == failed

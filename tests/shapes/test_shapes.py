@@ -28,7 +28,7 @@ from ort_lite.shapes import (
     modulo,
     product,
     same,
-    scaled,
+    scale_dim,
     select,
     substitute,
     symbol,
@@ -62,7 +62,7 @@ def combine(children: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
             "equal": (equal(x_dim, y_dim), lambda *v: int(x_of(*v) == y_of(*v))),
             "less": (less(x_dim, y_dim), lambda *v: int(x_of(*v) < y_of(*v))),
             "select": (select(x_dim, y_dim, d_dim), lambda *v: y_of(*v) if x_of(*v) else d_of(*v)),
-            "scaled": (scaled(x_dim, factor), lambda *v: math.floor(x_of(*v) * factor)),
+            "scaled": (scale_dim(x_dim, factor), lambda *v: math.floor(x_of(*v) * factor)),
         }
         return table[operation]
 
@@ -141,7 +141,7 @@ def test_a_constant_is_an_int(case: Case) -> None:
         (equal(A + 1, A), "0"),
         (less(A, A + 1), "1"),
         (less(A, 0), "0"),
-        (scaled(A, 2.0), "2*a"),
+        (scale_dim(A, 2.0), "2*a"),
         (product([2, A, 3]), "6*a"),
         (select(equal(A, 1), B, B), "b"),
     ],
@@ -196,8 +196,8 @@ def test_expressions_and_ints_mix_on_both_sides() -> None:
 @pytest.mark.parametrize(("size", "factor", "expected"), [(10, 0.7, 7), (5, 0.6, 3), (3, 1 / 3, 1)])
 def test_a_scaled_size_is_rounded_as_a_float32_product_is(size: int, factor: float, expected: int) -> None:
     single = struct.unpack("<f", struct.pack("<f", factor))[0]  # 0.7 as float32 is less than 0.7
-    assert scaled(size, single) == expected
-    assert evaluate(scaled(A, single), {"a": size}) == expected
+    assert scale_dim(size, single) == expected
+    assert evaluate(scale_dim(A, single), {"a": size}) == expected
 
 
 def test_a_sum_that_is_a_factor_is_divided_out() -> None:

@@ -213,7 +213,7 @@ def test_spec_2_11_a_sessions_weights_lie_in_the_containers_that_were_loaded() -
     before = set(Container.live)
     made = session(proto("main (float[N, 1024] x, float[1024] w) => (float[N, 1024] y) { y = Add(x, w) }"), params=data)
     (container,) = set(Container.live) - before
-    weights = made._prepared.model.graph.initializers["w"].constant
+    weights = made._stage_results.model.graph.initializers["w"].constant
     assert weights is not None
     assert weights.ctypes.data == Container.at(container).data_address
     np.testing.assert_array_equal(run(made), -W[None])

@@ -1,6 +1,5 @@
 """The report as a page and as JUnit's XML, the speed table, and the command that writes them."""
 
-import json
 import re
 import shlex
 from html.parser import HTMLParser
@@ -16,6 +15,7 @@ from ort_lite.testing import Finding, Report, check_provider
 from ort_lite.testing.documents import html, junit
 from ort_lite.testing.speed import Speed
 from tests.testing.bad_provider import BadProvider
+from tests.tools.cli.output import parse
 
 FOUND = Finding("attributes", "Abs(3x4) <odd>", "got 1 & expected \x00 2", "ort-lite check-provider 'a & b'")
 REPORT = Report("MyProvider", 5, 7, {"contract": (), "attributes": (FOUND, FOUND)}, (Speed("Abs", 2e-5, 1e-5),))
@@ -79,12 +79,12 @@ def test_the_smallest_failure_is_shown_with_a_line_that_shows_it_again(
     report = check_provider(BadProvider, operators=["Abs"], only=["attributes"], defect="is a little wrong")
     (finding,) = report.findings["attributes"]
     assert finding.case.startswith("Abs(1), opset ")
-    assert "output 0 differs: at (0,): got" in finding.text and "and so does" in finding.text
+    assert "output 0 (float32) differs: at (0,): got" in finding.text and "and so does" in finding.text
     assert finding.reproduce.startswith(f"ort-lite check-provider {BAD} --options ")
     words = shlex.split(finding.reproduce)
     assert words[-6:] == ["--operators", "Abs", "--only", "attributes", "--case", finding.case]
     assert main([*words[1:], "--save", str(tmp_path / "failures")]) == 1
-    assert f"attributes: {finding.case}: output 0 differs" in capsys.readouterr().out
+    assert f"attributes: {finding.case}: output 0 (float32) differs" in capsys.readouterr().out
     session = InferenceSession(tmp_path / "failures" / "attributes-0.onnx", providers=["CPUExecutionProvider"])
     with np.load(tmp_path / "failures" / "attributes-0.run-0.npz") as feed:
         assert session.run(None, dict(feed))[0].shape == (1,)
@@ -93,7 +93,7 @@ def test_the_smallest_failure_is_shown_with_a_line_that_shows_it_again(
 def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["--html", str(tmp_path / "report.html"), "--junit", str(tmp_path / "report.xml")]
     assert main(["check-provider", BAD, "--operators", "Abs", "--only", "contract,numbers", "--json", *files]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = parse(capsys.readouterr().out)
     assert list(told["checks"]) == ["contract", "numbers"] and told["score"] == 1
     assert Texts((tmp_path / "report.html").read_text(encoding="utf-8")).texts
     assert ElementTree.parse(tmp_path / "report.xml").getroot().get("failures") == "0"

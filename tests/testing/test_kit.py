@@ -72,8 +72,8 @@ def test_a_provider_that_takes_none_of_the_node_tests_does_not_pass() -> None:
 
 def test_operators_that_are_taken_in_groups_alone_are_tried_in_chains(models: GeneratedModels) -> None:
     kit = Kit(InGroups, ["Abs", "Neg"], models=models)
-    assert [case.name for case in kit.claimed] == ["three Abs in a row", "three Neg in a row"]
-    assert kit.unary and kit.some == kit.claimed
+    assert [case.name for case in kit.positive_cases] == ["three Abs in a row", "three Neg in a row"]
+    assert kit.unary and kit.some == kit.positive_cases
     assert [finding for check in CHECKS.values() for finding in run(check, kit)] == []
     assert run(CHECKS["claims"], Kit(partial(InGroups, defect="is a little wrong"), ["Abs"]))
 
@@ -86,8 +86,8 @@ def test_operators_that_are_taken_with_constants_alone_are_tried_so() -> None:
                 yield Capability([node]) if known else Rejection(node, "constant", "takes CumSum along a constant axis")
 
     kit = Kit(WithConstants, ["CumSum"])
-    assert "cumsum_2d_axis_0, fixed" in {case.name for case in kit.claimed}
-    assert all(list(case.feed) == ["x"] for case in kit.claimed)
+    assert "cumsum_2d_axis_0, fixed" in {case.name for case in kit.positive_cases}
+    assert all(list(case.feed) == ["x"] for case in kit.positive_cases)
 
 
 def test_a_device_of_fewer_bits_may_differ_by_more() -> None:
@@ -138,7 +138,7 @@ def test_a_report_is_plain_data() -> None:
     told = json.loads(report.to_json())
     assert told["provider"] == "BadExecutionProvider" and told["score"] == 0
     assert told["checks"]["claims"][0]["case"] == "abs"
-    assert "claims: abs: it claims Abs, and then: output 0 differs" in str(report)
+    assert "claims: abs: it claims Abs, and then: output 0 (float32) differs" in str(report)
 
 
 def test_the_pytest_plugin_has_a_test_for_each_check_and_writes_a_score(tmp_path: Path) -> None:

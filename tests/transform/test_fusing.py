@@ -83,7 +83,7 @@ def at_level(level: GraphOptimizationLevel) -> SessionOptions:
 
 def fused(made: Any) -> list[str]:
     """Operators of the fused copies, in order."""
-    copies = made._prepared.compiled.fused.values()
+    copies = made._stage_results.compiled.fused.values()
     return [node.op_type for copy in copies for node in copy.partition.nodes]
 
 
@@ -174,7 +174,7 @@ def test_each_fusion_happens_inside_the_partition_of_the_cpu(name: str) -> None:
     made = session(source)
     assert fused(made) == expected
     assert claimed(made) != expected
-    changes = [change.transform for copy in made._prepared.compiled.fused.values() for change in copy.changes]
+    changes = [change.transform for copy in made._stage_results.compiled.fused.values() for change in copy.changes]
     assert name in changes
     same(made, source, random_feeds(source.graph))
 
@@ -191,7 +191,7 @@ def test_every_fusion_has_a_case() -> None:
 
 def test_what_is_fused_is_named_after_its_parts() -> None:
     made = session(model(IMAGE, "{ a = Conv(x, k) c = Add(a, x) y = Relu(c) }", WEIGHTS))
-    [program] = made._prepared.compiled.partitions.values()
+    [program] = made._stage_results.compiled.partitions.values()
     assert "FusedConv 'Conv_0+Add_0+Relu_0'" in [str(item.node) for item in program.lowered.items]
 
 
@@ -220,7 +220,7 @@ def test_random_graphs_shared_out_at_random_compute_the_same(seed: int) -> None:
     provider.operators = ("MatMul", "Gemm", "Add", "Mul", "Div", "Relu", "Sigmoid", "Erf", "Transpose", "Sub")
     made = session(source, provider)
     same(made, source, {**random_feeds(source.graph), "flag": np.array(bool(seed % 2))})
-    compiled = made._prepared.compiled
+    compiled = made._stage_results.compiled
     for partition in made.explain().assignment.partitions:
         if partition.name in compiled.fused:
             copy = compiled.fused[partition.name].partition
@@ -254,7 +254,7 @@ def test_where_nothing_can_be_fused_the_partition_is_no_copy() -> None:
         model(IMAGE, "{ a = Relu(x) c = Conv(a, k) y = Add(c, b2) }", WEIGHTS[:-1] + ", float[3] b2 = {1, 2, 3}>"), provider
     )
     [given], [partition] = provider.given, made.explain().assignment.partitions
-    assert given.nodes == partition.nodes and made._prepared.compiled.fused == {}
+    assert given.nodes == partition.nodes and made._stage_results.compiled.fused == {}
 
 
 # Who decides
@@ -269,7 +269,9 @@ def test_the_graph_as_it_was_dealt_out_knows_no_fused_node(tmp_path: Path) -> No
     assert fused(made) == ["FusedConv"] and claimed(made) == unfused
     assert [node.op_type for node in onnx.load(tmp_path / "saved.onnx").graph.node] == unfused
     assert [place.node.op_type for _, place in ort_lite.plan(source, [CPU]).assignment.rows()] == unfused
-    assert all(reader in set(made._prepared.model.graph) for v in made._prepared.model.graph.inputs for reader in v.readers)
+    assert all(
+        reader in set(made._stage_results.model.graph) for v in made._stage_results.model.graph.inputs for reader in v.readers
+    )
 
 
 @pytest.mark.parametrize(
@@ -507,7 +509,7 @@ def test_constants_of_a_fused_copy_are_given_up_with_the_original() -> None:
     [given] = provider.given
     [gemm] = given.nodes
     assert len(given.constants) == 2
-    held = [value for value in made._prepared.model.graph.initializers.values() if value.name in ("w", "b")]
+    held = [value for value in made._stage_results.model.graph.initializers.values() if value.name in ("w", "b")]
     assert len(held) == 2 and all(not isinstance(value.constant, np.ndarray) for value in (*held, *given.constants))
     x = np.ones((2, 4), np.float32)
     same(made, source, {"x": x})

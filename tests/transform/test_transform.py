@@ -50,8 +50,7 @@ def test_levels_run_in_order_each_with_those_below_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "expected"),
-    [("disable_all", "Exp"), ("basic", "Neg"), ("extended", "Abs"), ("layout", "Abs"), ("all", "Sin")],
+    ("level", "expected"), [("disable_all", "Exp"), ("basic", "Neg"), ("extended", "Abs"), ("layout", "Abs"), ("all", "Sin")]
 )
 def test_a_level_leaves_out_those_above_it(level: str, expected: str) -> None:
     found = model(SIGNATURE, "{ z = Exp(x) }")

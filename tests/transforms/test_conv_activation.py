@@ -64,18 +64,14 @@ def test_a_second_activation_stays() -> None:
     check(fuse_conv_activation, SIGNATURE, before, after, constants=CONSTANTS, skip="has an activation already")
 
 
-def test_does_not_fire_when_a_limit_is_computed() -> None:
-    signature = "(float[N,2,5,5] x, float top) => (float[N,4,3,3] z)"
-    check(
-        fuse_conv_activation, signature, "{ y = Conv(x, w) z = Clip(y, low, top) }", constants=CONSTANTS, skip="a limit of Clip"
-    )
-
-
-def test_does_not_fire_when_the_convolution_has_other_readers() -> None:
-    signature = "(float[N,2,5,5] x) => (float[N,4,3,3] y, float[N,4,3,3] z)"
-    check(fuse_conv_activation, signature, "{ y = Conv(x, w) z = Relu(y) }", constants=CONSTANTS, skip="y has other readers")
-
-
-def test_does_not_fire_on_float16() -> None:
-    signature = "(float16[N,1,5,5] x, float16[1,1,3,3] k) => (float16[N,1,3,3] z)"
-    check(fuse_conv_activation, signature, "{ y = Conv(x, k) z = Relu(y) }", skip="float16, takes float32", tolerance=1e-2)
+@pytest.mark.parametrize(
+    ("signature", "body", "reason"),
+    [
+        (SIGNATURE.replace("x)", "x, float top)"), "y = Conv(x, w) z = Clip(y, low, top)", "a limit of Clip"),
+        (SIGNATURE.replace("(float[N,4", "(float[N,4,3,3] y, float[N,4"), "y = Conv(x, w) z = Relu(y)", "y has other readers"),
+        ("(float16[N,1,5,5] x, float16[1,1,3,3] k) => (float16[N,1,3,3] z)", "y = Conv(x, k) z = Relu(y)", "takes float32"),
+    ],
+)
+def test_does_not_fire(signature: str, body: str, reason: str) -> None:
+    tolerance = 1e-2 if "float16" in signature else 1e-5
+    check(fuse_conv_activation, signature, f"{{ {body} }}", constants=CONSTANTS, skip=reason, tolerance=tolerance)

@@ -1,5 +1,6 @@
 import pytest
 
+from ort_lite.transform import LocalRule
 from ort_lite_transforms.conv_affine import fuse_conv_bias, fuse_conv_scale
 from tests.text_graphs import check
 
@@ -32,29 +33,17 @@ def test_does_not_fire_when_the_convolution_is_the_second_operand(root: str) -> 
     check([fuse_conv_scale, fuse_conv_bias], SIGNATURE, f"{{ y = Conv(x, w) z = {root} }}", constants=CONSTANTS)
 
 
-def test_does_not_fire_when_places_differ() -> None:
-    check(
-        fuse_conv_scale,
-        SIGNATURE,
-        "{ y = Conv(x, w) z = Mul(y, columns) }",
-        constants=CONSTANTS,
-        skip="not one factor for each channel",
-    )
-    check(
-        fuse_conv_bias,
-        SIGNATURE,
-        "{ y = Conv(x, w) z = Add(y, columns) }",
-        constants=CONSTANTS,
-        skip="not one number for each channel",
-    )
+BOTH_RESULTS = "(float[N,2,5,5] x) => (float[N,4,3,3] y, float[N,4,3,3] z)"
 
 
-def test_does_not_fire_when_the_constant_adds_an_axis() -> None:
-    check(
-        fuse_conv_bias, FIVE, "{ y = Conv(x, w) z = Add(y, deep) }", constants=CONSTANTS, skip="not one number for each channel"
-    )
-
-
-def test_does_not_fire_when_the_convolution_is_an_output() -> None:
-    signature = "(float[N,2,5,5] x) => (float[N,4,3,3] y, float[N,4,3,3] z)"
-    check(fuse_conv_scale, signature, "{ y = Conv(x, w) z = Mul(y, c) }", constants=CONSTANTS, skip="y has other readers")
+@pytest.mark.parametrize(
+    ("rule", "signature", "root", "reason"),
+    [
+        (fuse_conv_scale, SIGNATURE, "Mul(y, columns)", "not one factor for each channel"),
+        (fuse_conv_bias, SIGNATURE, "Add(y, columns)", "not one number for each channel"),
+        (fuse_conv_bias, FIVE, "Add(y, deep)", "not one number for each channel"),
+        (fuse_conv_scale, BOTH_RESULTS, "Mul(y, c)", "y has other readers"),
+    ],
+)
+def test_does_not_fire(rule: LocalRule, signature: str, root: str, reason: str) -> None:
+    check(rule, signature, f"{{ y = Conv(x, w) z = {root} }}", constants=CONSTANTS, skip=reason)

@@ -104,7 +104,7 @@ def test_a_saved_model_is_valid_and_the_same_when_it_is_loaded_again(
     assert composed not in {node.op_type for node in saved.graph.node}
     again = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"])
     for session in (first, again):
-        [fused] = session._prepared.compiled.fused.values()
+        [fused] = session._stage_results.compiled.fused.values()
         assert composed in {node.op_type for node in fused.partition.nodes}
     want = outputs(first, feed)
     np.testing.assert_array_equal(outputs(again, feed), want)

@@ -15,7 +15,7 @@ import ort_lite
 from ort_lite.dtypes import is_dtype
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference.form import check_form
-from ort_lite.inference.schema import Schemas, shown
+from ort_lite.inference.schema import Schemas, format_kind
 from ort_lite.inference.schema_text import OpSchema, SchemaFile
 from ort_lite.inference.traits import parse_traits
 from ort_lite.load.load import load
@@ -121,15 +121,15 @@ def said(schema: OpSchema) -> dict[str, Any]:
 def operand(one: Any, schema: OpSchema) -> tuple[Any, ...]:
     return (
         one.name,
-        one.type if one.type in schema.types else shown(one.type),
+        one.type if one.type in schema.types else format_kind(one.type),
         one.option,
         one.homogeneous,
-        allowed(one, schema),
+        types_of(one, schema),
     )
 
 
-def allowed(one: Any, schema: OpSchema) -> set[str]:
-    return set(map(shown, schema.allowed(one)))
+def types_of(one: Any, schema: OpSchema) -> set[str]:
+    return set(map(format_kind, schema.types_of(one)))
 
 
 def wanted(schema: Any) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_those_that_are_pending_have_kernels_for_cpus_in_onnxruntime_and_others_
 def test_what_is_declared_otherwise_differs_in_types_that_are_added(op_type: str) -> None:
     schema, other = OWN.schema("com.microsoft", op_type, 1), of_onnxruntime()["com.microsoft", op_type, 1]
     theirs = {one.type_param_str: set(one.allowed_type_strs) for one in other.type_constraints}
-    ours = {name: set(map(shown, kinds)) for name, kinds in schema.types.items()}
+    ours = {name: set(map(format_kind, kinds)) for name, kinds in schema.types.items()}
     assert ours != theirs and all(ours[name] >= theirs[name] for name in ours)
     assert said(schema)["attributes"] == wanted(other)["attributes"]
 

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 
 from ort_lite_transforms.transpose_pair import merge_transposes
-from ort_lite_transforms.transpose_sink import (
-    sink_transpose_below_constant,
-    sink_transpose_below_unary,
-    sink_two_transposes,
-)
+from ort_lite_transforms.transpose_sink import sink_transpose_below_constant, sink_transpose_below_unary, sink_two_transposes
 from tests.text_graphs import check
 
 SIGNATURE = "(float[A,B,C] x) => (float[B,C,A] z)"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
-def _named(*paths: str) -> "list[Transform]":
+def _load_transforms(*paths: str) -> "list[Transform]":
     """The transforms of these names: "module.function", in this package. They are imported when a session asks for them."""
     pairs = (path.split(".") for path in paths)
     return [getattr(import_module(f"ort_lite_transforms.{module}"), name) for module, name in pairs]
@@ -17,7 +17,7 @@ def _named(*paths: str) -> "list[Transform]":
 
 def ort_lite_transforms() -> "list[Transform]":
     """Return the transforms in the order in which they are tried. They keep operators of the model's own opset, and split none."""
-    return _named(
+    return _load_transforms(
         # required
         "constants.constants_to_initializers",
         # basic: the graph as a whole
@@ -53,7 +53,7 @@ def ort_lite_transforms() -> "list[Transform]":
 
 def ort_lite_fusions() -> "list[Transform]":
     """Return the fusions in the order in which they are tried: composite operators before those that would take their parts."""
-    return _named(
+    return _load_transforms(
         # basic; those that are not new find more among what others make
         "transpose_pair.merge_transposes",
         "transpose_sink.sink_transpose_below_unary",

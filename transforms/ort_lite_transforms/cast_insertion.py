@@ -18,7 +18,7 @@ def insert_casts(graph: Graph, wants: Mapping[Node, DType], rounded: Collection[
     for node in list(graph.all_nodes()):
         if node in wants:
             casts.surround(node, wants[node])
-    return casts.needed()
+    return casts.drop_unread()
 
 
 class _Casts:
@@ -39,7 +39,7 @@ class _Casts:
                 if value is not None and value.dtype in FLOATS and value.dtype != dtype:
                     self._cast_back(node, index, value, dtype)
 
-    def needed(self) -> list[Node]:
+    def drop_unread(self) -> list[Node]:
         """The Casts that somebody reads; the others go."""
         for cast in self.made:
             if cast.graph is not None and not cast.output.uses and not cast.output.is_graph_output():

@@ -32,7 +32,7 @@ def channels_of(node: Node, weight: Array) -> int:
     return int(weight.shape[1]) * groups if node.op_type == "ConvTranspose" else int(weight.shape[0])
 
 
-def scaled(node: Node, weight: Array, factors: Array) -> Array:
+def scale_channels(node: Node, weight: Array, factors: Array) -> Array:
     """Weights with which output channel m is `factors[m]` times what it was. O(weights)."""
     factors = factors.astype(weight.dtype)
     around = (1,) * (weight.ndim - 2)

@@ -9,9 +9,9 @@ from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.transform import Done, Rewriter, graph_pass
-from ort_lite.transform.budget import stored_bytes
+from ort_lite.transform.budget import bytes_in_memory
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable, is_view
-from ort_lite_transforms.quantized_operands import stays_quantized
+from ort_lite_transforms.quantized_operands import serves_integer_products
 
 _READS_NO_ELEMENTS = frozenset({"Shape", "Size"})
 _READS_SOME_ELEMENTS = frozenset({"Gather"})
@@ -50,9 +50,11 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
     given = [array for array in arrays if array is not None]
     if any(array.dtype.kind == "O" for array in given):
         return "strings"
-    if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
+    if node.op_type == "DequantizeLinear" and serves_integer_products(rewriter, node):
         return "products of integers read it"
-    before = stored_bytes(given[0]) if len(given) == 1 else sum({id(array): stored_bytes(array) for array in given}.values())
+    before = (
+        bytes_in_memory(given[0]) if len(given) == 1 else sum({id(array): bytes_in_memory(array) for array in given}.values())
+    )
     view = is_view(node.op_type, given) and node.graph is rewriter.graph  # a body may never run: there need be no room for it
     try:
         elements, after = _result(node, given)
@@ -68,7 +70,7 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
     outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
     made = [np.asarray(output) for output in outputs]
-    return _kept(node, made, after, view, before, rewriter)
+    return _insert_results(node, made, after, view, before, rewriter)
 
 
 def _refusal(rewriter: Rewriter, view: bool, nbytes: int, work: int, held: int) -> str:
@@ -76,7 +78,7 @@ def _refusal(rewriter: Rewriter, view: bool, nbytes: int, work: int, held: int) 
     return rewriter.budget.refusal_of_view(nbytes, held) if view else rewriter.budget.refusal(nbytes, work, held)
 
 
-def _kept(node: Node, made: Sequence[Array], counted: int, view: bool, before: int, rewriter: Rewriter) -> str:
+def _insert_results(node: Node, made: Sequence[Array], counted: int, view: bool, before: int, rewriter: Rewriter) -> str:
     """Put the results into the graph. Those that are larger than inference knew are counted first."""
     nbytes = sum(array.nbytes for array in made)
     if nbytes > max(before, rewriter.fold_limit) and not view:

@@ -7,7 +7,7 @@ from ort_lite.graph import Graph, Value
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.digest import digest
 from ort_lite.transform import Rewriter, all_graphs, graph_pass
-from ort_lite.transform.budget import stored_bytes
+from ort_lite.transform.budget import bytes_in_memory
 
 _SAMPLES = 16
 _FEW = 8
@@ -81,6 +81,6 @@ def _digest(array: Array) -> object:
     """Equal for the same bits. Views that repeat some of their elements have one of their own."""
     if not any(array.strides):
         return "filled"
-    if stored_bytes(array) < array.nbytes:
+    if bytes_in_memory(array) < array.nbytes:
         return id(array)
     return digest(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

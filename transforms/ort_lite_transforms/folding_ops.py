@@ -24,7 +24,7 @@ MOST = 1 << 24
 """Elements that Range, Tile and Pad make at most: their sizes are contents, which inference does not always know."""
 
 
-def _bounded(count: float) -> None:
+def _check_count(count: float) -> None:
     if count > MOST:
         raise NotFoldable(f"{count:.0f} elements")
 
@@ -141,7 +141,7 @@ def is_filled(x: Array) -> bool:
     return x.size > 0 and not any(x.strides)
 
 
-def _reshaped(x: Array, shape: Sequence[int]) -> Array:
+def _reshape_view(x: Array, shape: Sequence[int]) -> Array:
     """x.reshape(shape), without a copy of a view that repeats one element."""
     if not is_filled(x):
         return x.reshape(shape)
@@ -162,13 +162,13 @@ def _reshape(node: Node, x: Array, shape: Array | None = None) -> Array:
     wanted = node.attr("shape") if shape is None else shape.tolist()
     if not node.attr("allowzero", 0):
         wanted = [x.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return _reshaped(x, wanted)
+    return _reshape_view(x, wanted)
 
 
 def _flatten(node: Node, x: Array) -> Array:
     axis = node.attr("axis", 1)
     rows = int(np.prod(x.shape[:axis] if axis else ()))
-    return _reshaped(x, (rows, x.size // rows if rows else 0))
+    return _reshape_view(x, (rows, x.size // rows if rows else 0))
 
 
 def _squeeze(node: Node, x: Array, axes: Array | None = None) -> Array:
@@ -228,7 +228,7 @@ def _expand(node: Node, x: Array, shape: Array) -> Array:
 def _tile(node: Node, x: Array, repeats: Array) -> Array:
     if node.version < 6:
         raise NotFoldable("Tile as before opset 6")
-    _bounded(x.size * math.prod(repeats.tolist()))
+    _check_count(x.size * math.prod(repeats.tolist()))
     return np.tile(x, repeats.tolist())
 
 
@@ -247,7 +247,7 @@ def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     if step == 0:
         raise NotFoldable("a step of 0")
     count = max(0, math.ceil((last - first) / step))
-    _bounded(count)
+    _check_count(count)
     values: Array = np.arange(count) * step + first
     return values.astype(start.dtype)
 
@@ -259,7 +259,7 @@ def _pad(node: Node, x: Array, pads: Array | None = None, value: Array | None = 
     if min(around, default=0) < 0:
         raise NotFoldable("negative pads")
     half = len(around) // 2
-    _bounded(math.prod(size + a + b for size, a, b in zip(x.shape, around[:half], around[half:], strict=True)))
+    _check_count(math.prod(size + a + b for size, a, b in zip(x.shape, around[:half], around[half:], strict=True)))
     fill = node.attr("value", 0) if value is None else value.item()
     return np.pad(x, list(zip(around[:half], around[half:], strict=True)), constant_values=fill)
 

@@ -8,7 +8,15 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
-from ort_lite_transforms.quantized_operands import MOVES, Quantized, alike, behind, moves, quantized, requantized
+from ort_lite_transforms.quantized_operands import (
+    MOVES,
+    Quantized,
+    alike,
+    behind,
+    find_quantized_input,
+    find_quantized_output,
+    moves,
+)
 
 _DEQUANTIZE = (op("DequantizeLinear", name="inner"), op("DequantizeLinear", name="inner", domain="com.microsoft"))
 
@@ -18,7 +26,7 @@ _DEQUANTIZE = (op("DequantizeLinear", name="inner"), op("DequantizeLinear", name
 )
 def move_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """f(DequantizeLinear(x)) is DequantizeLinear(f(x)); scales are above 0, so that the largest element stays the largest."""
-    after = behind(root, quantized(rewriter, inner.output, root.graph))
+    after = behind(root, find_quantized_input(rewriter, inner.output, root.graph))
     if isinstance(after, str):
         return Skip(after)
     if not moves(root):
@@ -47,7 +55,7 @@ def _fold(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
 )
 def join_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """Concat of integers that all stand for the same numbers."""
-    parts = [quantized(rewriter, value, root.graph) for value in root.inputs]
+    parts = [find_quantized_input(rewriter, value, root.graph) for value in root.inputs]
     form = alike(parts)
     if isinstance(form, str):
         return Skip(form)
@@ -69,7 +77,7 @@ def _dequantize(rewriter: Rewriter, like: Node, x: Value, form: Quantized) -> Va
 )
 def keep_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """Quantised as it was before it was dequantised, a tensor has the same integers: a byte times a float, over it, rounds back."""
-    before, after = quantized(rewriter, inner.output, root.graph), requantized(rewriter, root)
+    before, after = find_quantized_input(rewriter, inner.output, root.graph), find_quantized_output(rewriter, root)
     if isinstance(before, str) or isinstance(after, str) or not before.like(after):
         return Skip("scale and zero point are others")
     return rewriter.replace(root, before.x)
@@ -78,7 +86,7 @@ def keep_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
 @rule(op("QuantizeLinear", op(("Relu", "Clip"), "x", name="limit"), name="root"), level="basic", private=True)
 def saturate_once(rewriter: Rewriter, x: Value, limit: Node, root: Node) -> Done | Skip:
     """Limits at or beyond those of the integers are what QuantizeLinear saturates to by itself."""
-    found = requantized(rewriter, root)
+    found = find_quantized_output(rewriter, root)
     if isinstance(found, str) or x.dtype != "float32":
         return Skip(found if isinstance(found, str) else f"{x.dtype}, takes float32")
     limits = _limits(rewriter, limit)

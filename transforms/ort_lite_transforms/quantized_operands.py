@@ -53,7 +53,7 @@ class Factors(Record, eq=False):
     b: Quantized
 
 
-def quantized(
+def find_quantized_input(
     rewriter: Rewriter, value: Value | None, graph: Graph | None, types: tuple[str, ...] = _BYTES, moved: bool = False
 ) -> Quantized | str:
     """Return the input from which a DequantizeLinear makes `value`, or why it is not to be read as integers.
@@ -65,7 +65,8 @@ def quantized(
         return f"{'nothing' if value is None else value.name} is not dequantised"
     if moved and (moves(node) or node.op_type == "Concat"):
         parts = [
-            quantized(rewriter, part, graph, types, moved) for part in node.inputs[: None if node.op_type == "Concat" else 1]
+            find_quantized_input(rewriter, part, graph, types, moved)
+            for part in node.inputs[: None if node.op_type == "Concat" else 1]
         ]
         return alike(parts) if node.op_type == "Concat" else behind(node, parts[0])
     if node.op_type != "DequantizeLinear":
@@ -73,7 +74,7 @@ def quantized(
     return _read(rewriter, node, node.inputs[0], types)
 
 
-def requantized(rewriter: Rewriter, node: Node) -> Quantized | str:
+def find_quantized_output(rewriter: Rewriter, node: Node) -> Quantized | str:
     """The bytes that a QuantizeLinear makes, or why they are none."""
     return _read(rewriter, node, node.output, _BYTES)
 
@@ -108,11 +109,11 @@ def behind(node: Node, before: Quantized | str) -> Quantized | str:
 
 
 def factors(rewriter: Rewriter, node: Node, moved: bool = False) -> Factors | str:
-    """The operands of a product as integers, or why it stays in floating point. moved: as in `quantized`."""
+    """The operands of a product as integers, or why it stays in floating point. moved: as in `find_quantized_input`."""
     if node.op_type not in PRODUCTS or node.domain or node.version < 10 or node.output.dtype != "float32":
         return f"{node} is no product of float32"
     left, right = node.inputs[:2]
-    a, b = (quantized(rewriter, value, node.graph, moved=moved) for value in (left, right))
+    a, b = (find_quantized_input(rewriter, value, node.graph, moved=moved) for value in (left, right))
     if isinstance(a, str):
         return a
     if isinstance(b, str):
@@ -133,7 +134,7 @@ def factors(rewriter: Rewriter, node: Node, moved: bool = False) -> Factors | st
     return Factors(a, b)
 
 
-def stays_quantized(rewriter: Rewriter, node: Node) -> bool:
+def serves_integer_products(rewriter: Rewriter, node: Node) -> bool:
     """Return True if a DequantizeLinear of a constant serves integer products alone: its bytes, or their bias."""
     value = node.output
     if not value.uses or value.is_graph_output():
@@ -143,7 +144,7 @@ def stays_quantized(rewriter: Rewriter, node: Node) -> bool:
 
 def _wants(rewriter: Rewriter, reader: Node, index: int) -> bool:
     if moves(reader):
-        return index == 0 and stays_quantized(rewriter, reader)
+        return index == 0 and serves_integer_products(rewriter, reader)
     return isinstance(factors(rewriter, reader, moved=True), Factors)
 
 

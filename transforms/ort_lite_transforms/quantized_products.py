@@ -12,7 +12,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
-from ort_lite_transforms.quantized_operands import Factors, Quantized, factors, quantized, requantized
+from ort_lite_transforms.quantized_operands import Factors, Quantized, factors, find_quantized_input, find_quantized_output
 
 _NAMES = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "QGemm"}
 
@@ -36,8 +36,8 @@ def multiply_integers(rewriter: Rewriter, root: Node) -> Done | Skip:
     made = _Product(rewriter, root, found)
     result, bias = made.reader(), made.bias()
     if result is not None and (bias is None or bias.dtype == "int32"):
-        return rewriter.replace(result.node, made.quantized(result.values, bias))
-    return rewriter.replace(root, made.scaled(bias))
+        return rewriter.replace(result.node, made.emit_integers(result.values, bias))
+    return rewriter.replace(root, made.emit_float(bias))
 
 
 class _Result:
@@ -63,7 +63,7 @@ class _Product:
         ((node, index),) = value.uses
         if node.op_type != "QuantizeLinear" or index or node.graph is not self.node.graph:
             return None
-        found = requantized(self.rewriter, node)
+        found = find_quantized_output(self.rewriter, node)
         return None if isinstance(found, str) or found.axis is not None else _Result(node, found)
 
     def bias(self) -> Value | None:
@@ -71,7 +71,7 @@ class _Product:
         value = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         if value is None:
             return None
-        found = quantized(self.rewriter, value, self.node.graph, ("int32",))
+        found = find_quantized_input(self.rewriter, value, self.node.graph, ("int32",))
         if isinstance(found, str) or (array := self.rewriter.array(found.x)) is None:
             return value
         whole = self.node.attr("beta", 1.0) == 1.0 and not found.points.any() and self._counts(found, array.shape)
@@ -90,7 +90,7 @@ class _Product:
             return False
         return bool(np.allclose(bias.steps.reshape(-1), self.steps.reshape(-1), rtol=1e-6, atol=0))
 
-    def quantized(self, result: Quantized, bias: Value | None) -> Value:
+    def emit_integers(self, result: Quantized, bias: Value | None) -> Value:
         """Rounded to bytes."""
         kind, a, b = self.node.op_type, self.a, self.b
         left = [a.x, a.scale, self._zero(a), b.x, b.scale, self._zero(b)]
@@ -99,7 +99,7 @@ class _Product:
             return self._op("QGemm", *left, bias, *right, domain="com.microsoft", **self._of_gemm())
         return self._op(_NAMES[kind], *left, *right, *([] if bias is None else [bias]), **self._of_conv())
 
-    def scaled(self, bias: Value | None) -> Value:
+    def emit_float(self, bias: Value | None) -> Value:
         """Return the scaled product in float32."""
         zeros = self._zero(self.a), self._zero(self.b)
         around: tuple[int, ...] = (-1,)

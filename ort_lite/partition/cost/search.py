@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 from ort_lite.graph.graph import Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
 from ort_lite.provider.provider import CPU, Capability, Device, GraphView, Partition
@@ -56,7 +56,7 @@ class Search:
         before, greedy = self.cost, self.best.partitions
         for some in [[dear(partition) for partition in greedy] for dear in (self._dear, self._dear_whole)]:
             parts = {part: saves for part, saves in some if part}
-            if parts and self._evaluate(self._united(parts)):
+            if parts and self._evaluate(self._unite(parts)):
                 scale = (before - self.cost) / sum(parts.values())
                 self._moves = {part: saves * scale for part, saves in parts.items()}
 
@@ -73,7 +73,7 @@ class Search:
             if gain > 0:
                 pockets.append(pocket)
                 saves += gain
-        offers = [self._dear_whole(partition), self._peel(partition), (self._united(pockets), saves)]
+        offers = [self._dear_whole(partition), self._peel(partition), (self._unite(pockets), saves)]
         return max(offers, key=lambda offer: offer[1])
 
     def _peel(self, partition: Partition) -> tuple[Move, float]:
@@ -104,7 +104,7 @@ class Search:
         """Nodes that are dear there, each with those beside it that are as well."""
         label, price = self._prices.label(partition), self._prices.node
         dear = [node for node in partition.nodes if price(label, node) > price(self._elsewhere(label, node), node)]
-        return [move for pocket in _connected(dear) if (move := self._move(partition, pocket))]
+        return [move for pocket in _components(dear) if (move := self._move(partition, pocket))]
 
     def _neighbours(self) -> list[Move]:
         """Two partitions of one provider one after the other: what lies between them costs copies on both sides."""
@@ -120,7 +120,7 @@ class Search:
         moves = {label: list[Move]() for label in self.best.providers}
         for p in self.best.partitions:
             moves[self._prices.label(p)].append(self._move(p, p.nodes))
-        return [self._united(several) for several in moves.values()]
+        return [self._unite(several) for several in moves.values()]
 
     def _move(self, partition: Partition, nodes: Iterable[Node]) -> Move:
         """Without nodes that a rule gives to the provider, and those that nobody after it takes."""
@@ -137,7 +137,7 @@ class Search:
         return sum(map(self._try, promising)) > 0
 
     def _try(self, bars: Move) -> bool:
-        before, known = self.cost, self._united(self._moves)
+        before, known = self.cost, self._unite(self._moves)
         if bars <= known or not self._evaluate(known | bars):
             return False
         self._moves[bars - known] = before - self.cost
@@ -148,7 +148,7 @@ class Search:
         undone = False
         for move in list(self._moves):
             saved = self._moves.pop(move)
-            if self._evaluate(self._united(self._moves)):
+            if self._evaluate(self._unite(self._moves)):
                 undone = True
             else:
                 self._moves[move] = saved
@@ -167,7 +167,7 @@ class Search:
         self.best, self.cost = made, cost
         return True
 
-    def _united(self, moves: Iterable[Move]) -> Move:
+    def _unite(self, moves: Iterable[Move]) -> Move:
         return frozenset(bar for move in moves for bar in move)
 
     # Estimates and reasons
@@ -245,7 +245,7 @@ def _takers(greedy: Assignment) -> dict[Node, list[str]]:
     return found
 
 
-def _connected(nodes: Sequence[Node]) -> list[list[Node]]:
+def _components(nodes: Sequence[Node]) -> list[list[Node]]:
     """Return the nodes connected by reading each other, directly or through others of them."""
     inside, found, seen = set(nodes), list[list[Node]](), set[Node]()
     for first in nodes:

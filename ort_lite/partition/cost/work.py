@@ -59,7 +59,7 @@ def work(node: Node, size: Sizes) -> tuple[float, float]:
     if known.free:
         return 0.0, 0.0
     moved = float(sum(nbytes(value, size) for value in (*node.inputs, *node.outputs)))
-    name, written = known.operations.partition("(")[0], _written(node, size)
+    name, written = known.operations.partition("(")[0], _output_elements(node, size)
     if name in _EXACT:
         return _count(known.operations, node, size), moved
     if name in _ATTENTIONS:
@@ -87,7 +87,7 @@ def bytes_read(node: Node, place: int, size: float, written: float) -> float:
 def _count(text: str, node: Node, size: Sizes) -> float:
     """Evaluate the trait `operations`: "4", "product", "convolution(1)"."""
     if text.isdigit():
-        return float(_written(node, size) * int(text))
+        return float(_output_elements(node, size) * int(text))
     name, _, place = text.rstrip(")").partition("(")
     return float(_FORMULAS[name](node, size, int(place or _ABSENT)))
 
@@ -96,7 +96,7 @@ def _input(node: Node, place: int) -> Value | None:
     return node.inputs[place] if place < len(node.inputs) else None
 
 
-def _written(node: Node, size: Sizes) -> int:
+def _output_elements(node: Node, size: Sizes) -> int:
     """Elements of the greatest output."""
     return max((elements(value, size) for value in node.outputs), default=0)
 
@@ -108,10 +108,10 @@ def _shape(value: Value | None, size: Sizes) -> Sequence[int]:
 
 def _convolution(node: Node, size: Sizes, weights: int) -> float:
     """Each output element takes a kernel's worth of one group's channels."""
-    return 2 * _written(node, size) * math.prod(_shape(_input(node, weights), size)[1:])
+    return 2 * _output_elements(node, size) * math.prod(_shape(_input(node, weights), size)[1:])
 
 
-def _transposed_convolution(node: Node, size: Sizes, _: int) -> float:
+def _conv_transpose(node: Node, size: Sizes, _: int) -> float:
     """Each input element goes to a kernel's worth of one group's channels."""
     return 2 * elements(_input(node, 0), size) * math.prod(_shape(_input(node, 1), size)[1:])
 
@@ -119,7 +119,7 @@ def _transposed_convolution(node: Node, size: Sizes, _: int) -> float:
 def _product(node: Node, size: Sizes, _: int) -> float:
     a = _shape(_input(node, 0), size)
     depth = a[-2 if node.attr("transA", 0) and len(a) > 1 else -1] if a else 1
-    return 2 * _written(node, size) * depth
+    return 2 * _output_elements(node, size) * depth
 
 
 def _recurrent(node: Node, size: Sizes, _: int) -> float:
@@ -138,7 +138,7 @@ def _attention(node: Node, size: Sizes, past: int) -> float:
     return 2 * keys * (math.prod(query) if key else written) + 2 * keys * written
 
 
-def _projected_attention(node: Node, size: Sizes, past: int) -> float:
+def _attention_with_projection(node: Node, size: Sizes, past: int) -> float:
     """Input (B, L, I) by weights (I, 3 * hidden) first; the past is (2, B, heads, P, size)."""
     x, written = _shape(_input(node, 0), size), elements(node.outputs[0], size)
     earlier = _shape(_input(node, past), size)
@@ -154,7 +154,7 @@ def _linear_attention(node: Node, size: Sizes, _: int) -> float:
 
 def _window(node: Node, size: Sizes, _: int) -> float:
     kernel: Sequence[int] = node.attr("kernel_shape", [1])
-    return _written(node, size) * math.prod(kernel)
+    return _output_elements(node, size) * math.prod(kernel)
 
 
 def _fold(node: Node, size: Sizes, _: int) -> float:
@@ -168,18 +168,18 @@ def _einsum(node: Node, size: Sizes, _: int) -> float:
     sizes: dict[str, int] = {}
     for term, value in zip(equation.split("->")[0].split(","), node.inputs, strict=False):
         sizes.update(zip(term, _shape(value, size), strict=False))
-    return 2 * math.prod(sizes.values()) if "." not in equation else float(_written(node, size))
+    return 2 * math.prod(sizes.values()) if "." not in equation else float(_output_elements(node, size))
 
 
 _EXACT: Mapping[str, Formula] = {
     "convolution": _convolution,
-    "transposed_convolution": _transposed_convolution,
+    "transposed_convolution": _conv_transpose,
     "product": _product,
     "recurrent": _recurrent,
 }
 _ATTENTIONS: Mapping[str, Formula] = {
     "attention": _attention,
-    "projected_attention": _projected_attention,
+    "projected_attention": _attention_with_projection,
     "linear_attention": _linear_attention,
 }
 _READING: Mapping[str, Formula] = {"window": _window, "fold": _fold, "einsum": _einsum}

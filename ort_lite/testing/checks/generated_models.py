@@ -90,4 +90,4 @@ def _smallest(kit: Kit, kind: str, failed: list[tuple[GeneratedCase, str]]) -> F
         named = "; ".join(other.name for other, _ in others[:NAMED])
         more = len(others) - NAMED
         text += f" (and so does {named}{f'; {more} more' if more > 0 else ''})"
-    return Finding(kind, case.name, text, kit.to_see(kind, case))
+    return Finding(kind, case.name, text, kit.to_see(kind, case), case.size)

@@ -10,11 +10,11 @@ import numpy as np
 from ort_lite.errors import RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.testing import cases
+from ort_lite.testing.allocation_log import AllocationLog
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.provider_memory import short_collections
 from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
 from ort_lite.testing.kit import Finding, Kit, copy_feed
-from ort_lite.testing.ledger import Ledger
 
 FAILURES, CASES = 3, 24
 
@@ -28,18 +28,18 @@ def interrupted(kit: Kit) -> list[Finding]:
 def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
     provider = kit.make()
     memory = provider.allocator()
-    books = None if memory is None else Ledger.of(memory)
+    log = None if memory is None else AllocationLog.of(memory)
     session = call_for(partial(kit.session, cases.with_any_sizes(case), provider))
     wanted = session if isinstance(session, Exception) else run_copy(session, case.feed)
     if isinstance(wanted, Exception):
         return  # a finding of `sizes`
     unfitting = list(_unfitting(case))
     _run_all(session, unfitting)
-    before = _in_use(books)  # some sizes fit, and a scratch memory may have grown for them
+    before = _in_use(log)  # some sizes fit, and a scratch memory may have grown for them
     for _ in range(FAILURES):
         _run_all(session, unfitting)
     yield from _check_termination(session, case.feed)
-    after = _in_use(books)
+    after = _in_use(log)
     if after > before:
         yield f"runs that failed left {after - before} bytes behind"
     again = run_copy(session, case.feed)
@@ -54,11 +54,11 @@ def _run_all(session: Any, feeds: Iterable[Mapping[str, Any]]) -> None:
         run_copy(session, feed)
 
 
-def _in_use(books: Ledger | None) -> int:
-    if books is None:
+def _in_use(log: AllocationLog | None) -> int:
+    if log is None:
         return 0
     gc.collect()
-    return books.in_use()
+    return log.in_use()
 
 
 def _unfitting(case: Case) -> Iterator[dict[str, Any]]:

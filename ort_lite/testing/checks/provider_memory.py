@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
+from ort_lite.testing.allocation_log import AllocationLog
 from ort_lite.testing.cases import Case, of_size, with_open_dimensions
 from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions, run_copy
-from ort_lite.testing.kit import Finding, Kit, compare, copy_feed
-from ort_lite.testing.ledger import Ledger
+from ort_lite.testing.differences import compare
+from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 RUNS, STRETCHES = 40, 8
 SHAPES, MOST_SHAPES = 32, 18
@@ -84,7 +85,7 @@ def _samples(kit: Kit) -> Iterator[Any]:
     """Yield samples of each element type that a claimed single-node case reads or returns: matrices, an empty one, a scalar and
     views.
     """
-    whole = [case for case in kit.claimed if len(case.model.graph.node) == 1]
+    whole = [case for case in kit.positive_cases if len(case.model.graph.node) == 1]
     arrays = [np.asarray(a) for case in whole for a in (*case.feed.values(), *case.expected)]
     for dtype in dict.fromkeys(array.dtype for array in arrays):
         for shape in ((3, 4), (0, 4), ()):
@@ -235,7 +236,7 @@ def allocator(kit: Kit) -> list[Finding]:
     found = []
     if memory.device != provider.device:
         found.append(Finding("allocator", "", f"it allocates on {memory.device}; the provider is on {provider.device}"))
-    found += [Finding("allocator", "", text) for text in Ledger.of(memory).trials()]
+    found += [Finding("allocator", "", text) for text in AllocationLog.of(memory).trials()]
     with short_collections():
         for case in kit.some[:8]:
             found += [Finding("allocator", case.name, text) for text in _books(kit, case)]
@@ -248,21 +249,21 @@ def _books(kit: Kit, case: Case) -> list[str]:
     memory = provider.allocator()
     if memory is None:
         return []
-    ledger = Ledger.of(memory)
-    at_first = ledger.in_use()
+    log = AllocationLog.of(memory)
+    at_first = log.in_use()
     session = call_for(partial(kit.session, case.model, provider))
     if isinstance(session, Exception) or isinstance(run_copy(session, case.feed), Exception):
         return []  # a finding of `claims`
     gc.collect()
-    before = ledger.in_use()
+    before = log.in_use()
     for _ in range(5):
         run_copy(session, case.feed)
     gc.collect()
-    after = ledger.in_use()
+    after = log.in_use()
     found = [f"5 runs left {after - before} bytes behind"] * (after > before)
     session.close()
     del session
     gc.collect()
-    left = ledger.in_use() - at_first - max(after - before, 0)
+    left = log.in_use() - at_first - max(after - before, 0)
     found += [f"{left} bytes stay in use when the session is closed"] * (left > 0)
-    return found + ledger.problems
+    return found + log.problems

@@ -80,7 +80,7 @@ def _same(kit: Kit, case: GeneratedCase, session: Any, wanted: list[Any], when: 
 
 def _check_corruption(kit: Kit, session: Any) -> Iterator[str]:
     """Check that half of the bytes, no bytes and other bytes are rejected."""
-    for partition in session._prepared.assignment.partitions:
+    for partition in session._stage_results.assignment.partitions:
         (node,) = partition.nodes if len(partition.nodes) == 1 else (None,)
         if node is None or not is_context(node):
             continue

@@ -89,5 +89,5 @@ def _running(kit: Kit, case: Case) -> Any:
 
 def constants_of(session: Any) -> list[Any]:
     """Return the values of the session's partitions whose arrays are the model's own bytes."""
-    held = [v for p in session._prepared.assignment.partitions for v in p.constants]
+    held = [v for p in session._stage_results.assignment.partitions for v in p.constants]
     return [v for v in dict.fromkeys(held) if isinstance(v.constant, np.ndarray) and v.constant.dtype != object]

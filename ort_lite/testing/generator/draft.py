@@ -177,7 +177,7 @@ class Draft:
             graph = Graph("question")
             graph.append(question)
             self.rules.schemas.check_form(question)
-            found = Inference(self.rules, inferred=True, checked=True).node(question)
+            found = Inference(self.rules, inferred=True, checks_all=True).node(question)
         except OrtLiteError as error:
             raise Rejected(str(error)) from error
         return [*found, *[UNKNOWN] * (len(outputs) - len(found))]

@@ -4,9 +4,8 @@ With --nodes it also shows where the time goes and how close the machine is to i
 measurement.
 """
 
-import json
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
+from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, describe, format_error
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
@@ -24,12 +23,24 @@ from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
-from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
-from ort_lite.tools.cli.printing import print_json, print_text
+from ort_lite.tools.cli.exit_status import ExitStatus
+from ort_lite.tools.cli.feed_arguments import default_sizes, dims_of, feeds_of, lengths
+from ort_lite.tools.cli.printing import json_text, print_json, print_text
 
 
-def main(arguments: Namespace) -> None:
-    """Run `ort-lite bench`."""
+def main(arguments: Namespace) -> ExitStatus:
+    """Run `ort-lite bench`. Returns MODEL if one of several models failed, and FINDINGS if results differ from a rival's."""
+    try:
+        return _bench(arguments)
+    except InvalidGraph as error:
+        if not arguments.operator:
+            raise
+        raise InvalidArgument(
+            f"--operator {arguments.operator}: {describe(error)}"
+        ) from error  # its model is made of arguments
+
+
+def _bench(arguments: Namespace) -> ExitStatus:
     cases = _cases(arguments)
     arguments.threads = arguments.threads or cores()
     against = rival(arguments.against) if arguments.against else None
@@ -43,9 +54,16 @@ def main(arguments: Namespace) -> None:
     if arguments.nodes:
         report["profile"] = _nodes(arguments, cases, say)
     if arguments.json == "-":
-        print_json(report)
+        print_json("bench", report)
     elif arguments.json:
-        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        Path(arguments.json).write_text(json_text("bench", report) + "\n", encoding="utf-8")
+    return _status(report.get("models", []))
+
+
+def _status(models: Sequence[Mapping[str, Any]]) -> ExitStatus:
+    if any(model["failed"] for model in models):
+        return ExitStatus.MODEL
+    return ExitStatus.FINDINGS if any(model["differences"] for model in models) else ExitStatus.DONE
 
 
 class _Said:
@@ -114,7 +132,7 @@ def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | No
     if mean is not None and len(results) > 1:
         counted = sum(1 for result in results if result.ratio and not result.differences)
         say(f"geometric mean of {counted} ratios: {mean:.2f}")
-    return {"models": [result.as_dict() for result in results], "geometric mean": mean}
+    return {"models": [result.as_dict() for result in results], "geometric_mean": mean}
 
 
 def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
@@ -161,17 +179,23 @@ def lines(result: Result, rival: str) -> Iterator[str]:
     yield text
     if result.noisy:
         yield f"  noise: {rival} is {abs((result.noise or 1) - 1):.0%} off from itself; the ratio is no better known than that"
-    for runtime, load in result.loads.items():
+    for runtime, load in [*result.runs.items(), *result.loads.items()]:
         yield f"  {_many(load.callers, 'caller')}, {runtime}: {load}"
     yield from (f"  results differ: {line}" for line in result.differences)
 
 
 def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[str, Any]:
     """Return the feeds. Free dimensions that are sequence lengths are longer than 1, because one token is not a typical load."""
-    sizes = lengths(session.get_inputs(), dims_of(arguments))
-    if sizes and not (arguments.feeds or arguments.input or arguments.shape):
-        say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")
-    return feeds_of(arguments, session.get_inputs(), sizes, known=not Path(arguments.model or "").is_dir())
+    inputs = session.get_inputs()
+    sizes = lengths(inputs, dims_of(arguments))
+    chosen = default_sizes(arguments, inputs) | sizes
+    if chosen:
+        one = len(chosen) == 1
+        free = ", ".join(f"{name} is set to {size}" for name, size in chosen.items())
+        say(
+            f"  free dimension{'' if one else 's'} {free}: use --dim NAME=N or --shape for {'another size' if one else 'others'}"
+        )
+    return feeds_of(arguments, inputs, sizes, known=not Path(arguments.model or "").is_dir())
 
 
 # Nodes
@@ -188,7 +212,7 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
     if arguments.json != "-":
         show(found, limits, rows, arguments.top, say)
     peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
-    return {"seconds": found.seconds, "runs": found.runs, "peaks of a core": peak, "nodes": rows}
+    return {"seconds": found.seconds, "runs": found.runs, "peaks_of_a_core": peak, "nodes": rows}
 
 
 def _many(count: int, what: str) -> str:

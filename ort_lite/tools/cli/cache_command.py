@@ -8,6 +8,7 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import cache
 from ort_lite.tools.cli import upkeep
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 _AGES = (("today", 1.0), ("this week", 7.0), ("this month", 30.0), ("longer ago", float("inf")))
@@ -22,10 +23,10 @@ def main(arguments: Namespace) -> int:
 
 def _dir(arguments: Namespace, folder: str) -> int:
     if arguments.json:
-        print_json({"folder": folder})
-        return 0 if folder else 1
-    print_text(folder or "no folder: there is no home; name one in ORT_LITE_CACHE_DIR")
-    return 0 if folder else 1
+        print_json("cache", {"action": arguments.action, "folder": folder})
+    else:
+        print_text(folder or "no folder: there is no home; name one in ORT_LITE_CACHE_DIR")
+    return ExitStatus.DONE if folder else ExitStatus.FINDINGS
 
 
 def _list(arguments: Namespace, folder: str) -> int:
@@ -33,8 +34,10 @@ def _list(arguments: Namespace, folder: str) -> int:
     stale = [entry for entry in found if entry.stale]
     ages = _by_age(found)
     if arguments.json:
-        groups = {"all": found, "stale": stale, **ages}
-        print_json({"folder": folder, **{name: _sums(group) for name, group in groups.items()}})
+        groups = {"all": found, "stale": stale, **{name.replace(" ", "_"): group for name, group in ages.items()}}
+        print_json(
+            "cache", {"action": arguments.action, "folder": folder, **{name: _sums(group) for name, group in groups.items()}}
+        )
         return 0
     print_text(folder)
     rows = [("all", found), *((f"used {name}", group) for name, group in ages.items()), ("of other versions", stale)]
@@ -60,19 +63,22 @@ def _cells(found: Sequence[upkeep.Entry]) -> tuple[int, str]:
 
 
 def _verify(arguments: Namespace, folder: str) -> int:
-    """Return 1 if a broken object remains, otherwise 0."""
+    """Return FINDINGS if a broken object remains, otherwise DONE."""
     found = upkeep.entries(folder)
     broken = {entry.key: wrong for entry in found if (wrong := upkeep.trouble(folder, entry.key))}
     broken |= dict.fromkeys(upkeep.find_partial_files(folder), "was never finished")
     if arguments.delete:
         upkeep.remove(folder, broken)
     if arguments.json:
-        print_json({"folder": folder, "count": len(found), "broken": broken, "deleted": arguments.delete})
+        print_json(
+            "cache",
+            {"action": arguments.action, "folder": folder, "count": len(found), "broken": broken, "deleted": arguments.delete},
+        )
     else:
         for name, wrong in broken.items():
             print_text(f"{name} {wrong}{': deleted' if arguments.delete else ''}")
         print_text(f"{len(found)} objects, {len(broken)} broken")
-    return 1 if broken and not arguments.delete else 0
+    return ExitStatus.FINDINGS if broken and not arguments.delete else ExitStatus.DONE
 
 
 def _prune(arguments: Namespace, folder: str) -> int:
@@ -107,6 +113,6 @@ def _import(arguments: Namespace, folder: str) -> int:
 
 def _tell(arguments: Namespace, folder: str, facts: dict[str, Any], text: str) -> None:
     if arguments.json:
-        print_json({"folder": folder, **facts})
+        print_json("cache", {"action": arguments.action, "folder": folder, **facts})
     else:
         print_text(text.format(**facts))

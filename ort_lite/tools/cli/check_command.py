@@ -1,4 +1,8 @@
-"""`ort-lite check MODEL.onnx`: check whether these providers can run a model, and list every problem. Nothing is compiled."""
+"""`ort-lite check MODEL.onnx`: check whether these providers run a model, and list every problem.
+
+The model is loaded and partitioned, and then run once with the inputs that are given, or random ones. With --no-run nothing is
+compiled or run.
+"""
 
 from argparse import Namespace
 from collections import Counter
@@ -11,11 +15,13 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.plugins.selection import rules_of
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.exit_status import ExitStatus
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_text
 
 
 def main(arguments: Namespace) -> int:
-    """Run `ort-lite check`. Returns 1 if the model cannot run. Raises what loading raises."""
+    """Run `ort-lite check`. Returns FINDINGS if the model does not run. Raises what loading raises."""
     options, given = session_arguments.options(arguments), Arguments(session_arguments.providers(arguments))
     loaded = prepare_until("load", arguments.model, options, given).loaded
     with creating(options):
@@ -26,11 +32,25 @@ def main(arguments: Namespace) -> int:
             assignment = prepare_until("partition", arguments.model, options, given).assignment
         except OrtLiteError as error:
             problems = _each(describe(error))
+    ran = not (problems or arguments.no_run)
+    if ran:
+        problems = _run(arguments)
     if arguments.json:
-        print_json({"runs": not problems, "problems": problems, "nodes": _counts(assignment)})
+        print_json("check", {"runs": not problems, "problems": problems, "ran": ran, "nodes": _counts(assignment)})
     else:
         print_text(_format_result(arguments.model, problems, _counts(assignment)))
-    return 1 if problems else 0
+    return ExitStatus.FINDINGS if problems else ExitStatus.DONE
+
+
+def _run(arguments: Namespace) -> list[str]:
+    """Run the model once, as `ort-lite run` does, and return what stops it."""
+    try:
+        with session_arguments.session(arguments, arguments.model) as session:
+            session.run(None, feeds_of(arguments, session.get_inputs()))
+    except OrtLiteError as error:
+        given = arguments.feeds or arguments.input or arguments.value
+        return [describe(error) + ("" if given else " (the inputs were random: --feeds, --input and --value give others)")]
+    return []
 
 
 def _each(text: str) -> list[str]:

@@ -9,11 +9,11 @@ from importlib.resources import files
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.tools.cli.printing import print_json, print_text
-from ort_lite.tools.playground.desk import Desk
-from ort_lite.tools.playground.server import DeskServer
+from ort_lite.tools.playground.playground import Playground
+from ort_lite.tools.playground.server import PlaygroundServer
 from ort_lite.tools.view.page import page_of
 
-MODULES = ("providers", "results", "desk")
+MODULES = ("providers", "results", "playground")
 """Of `page/`, each behind those that it imports from."""
 
 
@@ -21,19 +21,19 @@ def main(arguments: Namespace) -> None:
     """Serve until Ctrl-C or SIGTERM. Neither counts as an error."""
     if not 0 <= arguments.port < 1 << 16:
         raise InvalidArgument(f"--port {arguments.port}: expected 0 to {(1 << 16) - 1}")
-    desk = Desk(arguments)
-    with DeskServer(desk, desk_page(), arguments.port) as server:
+    playground = Playground(arguments)
+    with PlaygroundServer(playground, playground_page(), arguments.port) as server:
         try:
             with _interrupt_on_signals():
                 _serve(server, arguments)
         except KeyboardInterrupt:
-            if not desk.close():
+            if not playground.close():
                 print_text("what it was working on did not end in time, and is left")
 
 
-def _serve(server: DeskServer, arguments: Namespace) -> None:
+def _serve(server: PlaygroundServer, arguments: Namespace) -> None:
     if arguments.json:
-        print_json({"address": server.address, "models": [*server.desk.models]})
+        print_json("desk", {"address": server.address, "models": [*server.playground.models]})
     else:
         print_text(f"{server.address}\nCtrl-C ends it.")
     if not arguments.no_open:
@@ -52,8 +52,8 @@ def _interrupt_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def desk_page() -> str:
+def playground_page() -> str:
     """Return the page without a document, with the script and style of the playground."""
     folder = files("ort_lite.tools.playground") / "page"
     script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
-    return page_of(None, script, (folder / "desk.css").read_text(encoding="utf-8"))
+    return page_of(None, script, (folder / "playground.css").read_text(encoding="utf-8"))

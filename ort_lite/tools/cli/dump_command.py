@@ -27,12 +27,12 @@ def main(arguments: Namespace) -> None:
         return
     if prepared.report is not None and not arguments.json:
         print_text(prepared.report)
-    _show_graph(prepared.loaded.model, arguments.json)
+    _show_graph(prepared.loaded.model, arguments.stage, arguments.json)
 
 
-def _show_graph(loaded: Model, as_json: bool) -> None:
+def _show_graph(loaded: Model, stage: str, as_json: bool) -> None:
     if as_json:
-        print_json({"opset_imports": loaded.opset_imports, **_graph(loaded.graph)})
+        print_json("dump", {"stage": stage, "opset_imports": loaded.opset_imports, **_graph(loaded.graph)})
     else:
         print_text(loaded.graph)
 
@@ -62,7 +62,7 @@ def _value(value: Value) -> dict[str, str]:
 
 def _show_assignment(assignment: Assignment, as_json: bool) -> None:
     if as_json:
-        print_text(assignment.to_json())
+        print_json("dump", {"stage": "partition", **assignment.as_dict()})
         return
     print_table(COLUMNS, assignment.table())
     for note in assignment.notes():
@@ -76,7 +76,7 @@ def _dump_compiled_model(arguments: Namespace) -> None:
         session.run(None, feeds_of(arguments, session.get_inputs()))
         _show_plans(session, arguments.json)
     else:
-        fused = session._prepared.compiled.fused
+        fused = session._stage_results.compiled.fused
         done = {name: [str(change) for change in copy.changes] for name, copy in fused.items()}
         _show_partitions(session.explain(), done, arguments.json)
 
@@ -95,7 +95,8 @@ def _show_partitions(explanation: Explanation, fusions: Mapping[str, Sequence[st
         for p in explanation.assignment.partitions
     ]
     if as_json:
-        print_json([{**dict(zip(columns, row, strict=True)), "fusions": fusions.get(str(row[0]), [])} for row in rows])
+        found = [{**dict(zip(columns, row, strict=True)), "fusions": fusions.get(str(row[0]), [])} for row in rows]
+        print_json("dump", {"stage": "compile", "partitions": found})
         return
     print_table(columns, ([_text(cell) for cell in row] for row in rows), ("nodes",))
     for name, changes in fusions.items():
@@ -107,7 +108,7 @@ def _show_plans(session: InferenceSession, as_json: bool) -> None:
     plans = session.memory_plans()
     texts = {p.name: str(plans.get(p.name, "states no plan")) for p in session.explain().assignment.partitions}
     if as_json:
-        print_json(texts)
+        print_json("dump", {"stage": "plan", "memory_plans": texts})
     for name, text in () if as_json else texts.items():
         print_text(f"{name}: {text}")
 

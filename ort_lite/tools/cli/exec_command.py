@@ -16,6 +16,8 @@ from ort_lite.compat import switch
 
 SITE = os.path.join(os.path.dirname(os.path.abspath(switch.__file__)), "site")
 """The folder in which every Python process that the command starts finds our `sitecustomize`."""
+QUIET = f"{SITE}_quiet"
+"""The folder of the `sitecustomize` that turns progress lines off; it comes before SITE."""
 _SCRIPTS = (".py", ".pyw", ".pyc", ".pyz")
 _USAGE, _NOT_EXECUTABLE, _NOT_FOUND = 2, 126, 127
 """Exit statuses; the last two are those of POSIX shells."""
@@ -29,7 +31,7 @@ class _CommandError(Exception):
 
 def main(arguments: Namespace) -> int:
     """Replace this process by the command. Return an exit status only if it cannot run."""
-    environment = _environment()
+    environment = _environment(arguments.quiet)
     try:
         file, argv = _command(arguments, environment["PATH"])
         _execute(file, argv, environment)
@@ -40,15 +42,16 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _environment() -> dict[str, str]:
+def _environment(quiet: bool) -> dict[str, str]:
     """The environment of the command: our `sitecustomize` is first in PYTHONPATH, and the commands that pip installed are on PATH.
 
     They are missing there when a virtual environment's `ort-lite` is called without activating it; then their folder is put first.
     """
     environment = dict(os.environ)
     own = environment.get("PYTHONPATH", "")
-    if own.split(os.pathsep)[0] != SITE:
-        environment["PYTHONPATH"] = os.pathsep.join([SITE, own]) if own else SITE
+    folders = [QUIET, SITE] if quiet else [SITE]
+    others = [entry for entry in own.split(os.pathsep) if entry not in ("", QUIET, SITE)]
+    environment["PYTHONPATH"] = os.pathsep.join([*folders, *others])
     path = environment.get("PATH", os.defpath)
     scripts = sysconfig.get_path("scripts")
     known = {os.path.realpath(folder) for folder in path.split(os.pathsep)}

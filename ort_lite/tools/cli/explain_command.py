@@ -20,8 +20,11 @@ def main(arguments: Namespace) -> None:
         trace = session.creation_trace if arguments.trace else None
         if trace is None:
             found = session.explain()
-            print_text(found.to_json() if arguments.json else found)
+            if arguments.json:
+                print_json("explain", found.as_dict())
+            else:
+                print_text(found)
         elif arguments.json:
-            print_json(trace.as_dict())
+            print_json("explain", trace.as_dict())
         else:
             print_table(COLUMNS, trace.table(), ("calls", "ms"))

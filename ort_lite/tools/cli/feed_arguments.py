@@ -60,6 +60,21 @@ def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, in
     return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
 
 
+def default_sizes(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, int]:
+    """Return the free dimensions of random inputs that are 1 because nothing gives a size. Those without a name: "x[0]"."""
+    if arguments.feeds:
+        return {}
+    given = _by_input([*arguments.input, *arguments.shape], "--input or --shape", inputs, False)
+    free = [
+        dim or f"{arg.name}[{axis}]"
+        for arg in inputs
+        if arg.name not in given
+        for axis, dim in enumerate(arg.shape)
+        if not isinstance(dim, int)
+    ]
+    return {name: 1 for name in dict.fromkeys(free) if name not in dims_of(arguments)}
+
+
 def shapes_of(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, list[int]]:
     """Return the shapes given by --shape, by input. Raises InvalidArgument for unknown inputs and dimensions."""
     _check_dims(arguments, inputs, True)

@@ -38,7 +38,7 @@ def main(arguments: Namespace) -> None:
         "run": {"dims": dims, **_work(loaded.graph, sizes_of(dims)), "doubt": doubt},
     }
     if arguments.json:
-        print_json(report)
+        print_json("inspect", report)
     else:
         _show(report)
 
@@ -70,9 +70,9 @@ def _facts(loaded: Model) -> dict[str, Any]:
     return {
         "graph": loaded.graph.name,
         "producer": f"{loaded.producer_name} {loaded.producer_version}".strip(),
-        "IR version": loaded.ir_version,
+        "ir_version": loaded.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in sorted(loaded.opset_imports.items())},
-        "model version": loaded.model_version,
+        "model_version": loaded.model_version,
         "functions": len(loaded.functions),
         "metadata": dict(sorted(loaded.metadata_props.items())),
     }
@@ -95,7 +95,7 @@ def _weights(graph: Graph) -> dict[str, Any]:
         "tensors": len(found),
         "elements": sum(row["elements"] for row in by_type.values()),
         "bytes": sum(row["bytes"] for row in by_type.values()),
-        "by type": dict(sorted(by_type.items())),
+        "by_type": dict(sorted(by_type.items())),
         "largest": [{"name": v.name, "type": str(v.type), "bytes": _size(v)} for v in largest],
     }
 
@@ -107,14 +107,14 @@ def _size(value: Value) -> int:
 def _work(graph: Graph, size: Sizes) -> dict[str, Any]:
     found = graph_work(graph, size)
     total = sum(found.operations.values())
-    by_operator = {"operations by operator": dict(found.operations)}
-    return {"operations": total, "bytes of results": found.nbytes, "unknown": found.unknown, **by_operator}
+    by_operator = {"operations_by_operator": dict(found.operations)}
+    return {"operations": total, "bytes_of_results": found.nbytes, "unknown": found.unknown, **by_operator}
 
 
 def _show(report: Mapping[str, Any]) -> None:
     facts = report["model"]
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
-    print_text(f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; producer: {facts['producer'] or 'not stated'}")
+    print_text(f"{facts['graph']}: IR version {facts['ir_version']}, {opsets}; producer: {facts['producer'] or 'not stated'}")
     for key, text in facts["metadata"].items():
         print_text(f"metadata {key}: {shorten(text, 200)}")
     rows = [(side[:-1], arg["name"], arg["type"], str(arg["shape"])) for side in ("inputs", "outputs") for arg in report[side]]
@@ -128,7 +128,7 @@ def _show(report: Mapping[str, Any]) -> None:
     print_text(f"\na run{f' with {sizes}' if sizes else ''}: {run['operations'] / 1e9:.4g} GFLOP{more}")
     if run["doubt"]:
         print_text(f"shapes are not known: {run['doubt']}")
-    counts = run["operations by operator"]
+    counts = run["operations_by_operator"]
     order = sorted(report["operators"], key=lambda name: (-counts.get(name, 0), name))
     print_table(
         ("operator", "nodes", "GFLOP"),

@@ -44,7 +44,9 @@ def main(arguments: Namespace) -> None:
     directory = Path(arguments.directory or names.distribution)
     written = write(names, directory, arguments.license)
     if arguments.json:
-        print_json({"provider": names.provider, "directory": str(directory), "files": [str(file) for file in written]})
+        print_json(
+            "new-provider", {"provider": names.provider, "directory": str(directory), "files": [str(file) for file in written]}
+        )
         return
     steps = (f"cd {directory}", 'pip install -e ".[test]"', "python -m pytest")
     print_text("\n".join([f"{names.provider}: {len(written)} files in {directory}. Next:", *(f"    {step}" for step in steps)]))

@@ -12,6 +12,8 @@ from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 COLUMNS = ("tensor", "arena", "offset", "bytes", "from", "to", "shares the bytes of")
+_KEYS = {"from": "first_step", "to": "last_step", "shares the bytes of": "alias_of"}
+"""Keys of the JSON for columns whose names are not keys."""
 
 
 def main(arguments: Namespace) -> None:
@@ -26,7 +28,7 @@ def main(arguments: Namespace) -> None:
             f"none of {', '.join(names) or 'no partition'} states a plan; --providers chooses who runs the model"
         )
     if arguments.json:
-        print_json({name: _data(plan) for name, plan in plans.items()})
+        print_json("plan", {"partitions": {name: _data(plan) for name, plan in plans.items()}})
         return
     for name, plan in plans.items():
         _show(name, plan, arguments.top)
@@ -77,8 +79,13 @@ def _data(plan: MemoryPlan) -> dict[str, Any]:
         for memory, arena in plan.arenas(role).items()
     ]
     proofs = {
-        memory: {"peak": found.peak, "lower bound": found.lower_bound, "gap": found.gap}
+        memory: {"peak": found.peak, "lower_bound": found.lower_bound, "gap": found.gap}
         for memory, found in plan.certificates.items()
     }
     told = {"planner": plan.planner, "shapes": plan.shapes, "steps": plan.steps}
-    return {**told, "arenas": arenas, "certificates": proofs, "tensors": list(_rows(plan))}
+    return {
+        **told,
+        "arenas": arenas,
+        "certificates": proofs,
+        "tensors": [{_KEYS.get(name, name): cell for name, cell in row.items()} for row in _rows(plan)],
+    }

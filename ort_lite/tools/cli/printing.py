@@ -1,12 +1,14 @@
 """Tables and JSON on standard output."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ort_lite._version import __version__
 
 WHOLE = ("runs on", "provider", "providers", "device")
 """Columns that stay whole however narrow a terminal is: the others fold."""
@@ -39,6 +41,11 @@ def print_text(text: object) -> None:
     console().print(Text(str(text)), soft_wrap=True)
 
 
-def print_json(data: Any) -> None:
-    """Print plain data as JSON."""
-    print_text(json.dumps(data, indent=2))
+def print_json(command: str, data: Mapping[str, Any]) -> None:
+    """Print the result of a command as JSON."""
+    print_text(json_text(command, data))
+
+
+def json_text(command: str, data: Mapping[str, Any]) -> str:
+    """Return the result of a command as JSON, by the schema in output_schema.json."""
+    return json.dumps({"command": command, "ort_lite": __version__, **data}, indent=2)

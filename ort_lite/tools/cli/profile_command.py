@@ -34,7 +34,7 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
         told = {"cpu": cpu()[0], "threads": arguments.threads, "seconds": found.seconds, "runs": found.runs}
-        print_json({**told, "peaks of a core": peak, "nodes": rows, "operators": totals})
+        print_json("profile", {**told, "peaks_of_a_core": peak, "nodes": rows, "operators": totals})
         return
     show(found, limits, rows, arguments.top)
     print_text("")

@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> None:
         np.savez(arguments.output, **arrays)
     rows = [{"output": name, **summary(result)} for name, result in outputs.items()]
     if arguments.json:
-        print_json({"milliseconds": seconds * 1e3, "providers": session.get_providers(), "outputs": rows})
+        print_json("run", {"seconds": seconds, "providers": session.get_providers(), "outputs": rows})
         return
     columns = ("output", "type", "shape", "min", "mean", "max", "first")
     print_table(columns, ([_text(row.get(column, "")) for column in columns] for row in rows), columns[3:6])

@@ -28,7 +28,7 @@ def main(arguments: Namespace) -> None:
                 break
     if arguments.json:
         rows = [dict(zip(("index", "node", "op_type", "kernel", "reads", "writes"), r.row(), strict=True)) for r in records]
-        print_json({"bytes": machine.state.N, "instructions": len(machine), "steps": rows, "tensors": tensors})
+        print_json("step", {"bytes": machine.state.N, "instructions": len(machine), "steps": rows, "tensors": tensors})
         return
     columns = ("step", "operator", "node", "reads", "writes")
     print_table(columns, ([r.index, r.op_type, r.node, ", ".join(r.reads), ", ".join(r.writes)] for r in records), ["step"])

@@ -8,8 +8,10 @@ from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
+from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.rivals import rival
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
@@ -21,7 +23,7 @@ COLUMNS = ("output", "type", "shape", "off", "greatest difference", "relative", 
 
 
 def main(arguments: Namespace) -> int:
-    """Run `ort-lite verify`. Returns 1 if an output differs. Raises VerificationError if a partition differs."""
+    """Run `ort-lite verify`. Returns FINDINGS if an output differs. Raises VerificationError if a partition differs."""
     if arguments.against == "CPUExecutionProvider":
         _partitions(arguments)
         return 0
@@ -33,7 +35,8 @@ def _partitions(arguments: Namespace) -> None:
     with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
-            session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
+            with ProgressLine("comparing the partitions"):
+                session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
         except VerificationError:
             _show_report(session.verification, arguments.json)
             raise
@@ -42,7 +45,7 @@ def _partitions(arguments: Namespace) -> None:
 
 def _show_report(report: VerificationReport | None, as_json: bool) -> None:
     if report is not None and as_json:
-        print_json(report.as_dict())
+        print_json("verify", {"against": "CPUExecutionProvider", **report.as_dict()})
     elif report is not None:
         print_text(report)
 
@@ -52,7 +55,8 @@ def _outputs(arguments: Namespace) -> int:
     with session_arguments.session(arguments, arguments.model) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
-            expected = other.open(arguments.model, arguments.threads, feeds)()
+            with ProgressLine(f"running {other.name}"):
+                expected = other.open(arguments.model, arguments.threads, feeds)()
         except Exception as error:  # whatever another runtime raises
             raise InvalidArgument(
                 f"{other.name} does not run {arguments.model}: {format_error(error).splitlines()[0]}"
@@ -65,11 +69,13 @@ def _outputs(arguments: Namespace) -> int:
         for name, ours, theirs in zip(names, got, expected, strict=True)
         for report in compare(name, ours, theirs, lambda dtype: tolerances(str(dtype)))
     ]
+    all_ok = all(report.ok for report in reports)
     if arguments.json:
-        print_json({"against": f"{other.name} {other.version}", "outputs": [report.as_dict() for report in reports]})
+        outputs = [report.as_dict() for report in reports]
+        print_json("verify", {"against": f"{other.name} {other.version}", "ok": all_ok, "outputs": outputs})
     else:
         _show(reports, f"{other.name} {other.version}")
-    return 0 if all(report.ok for report in reports) else 1
+    return ExitStatus.DONE if all_ok else ExitStatus.FINDINGS
 
 
 def _tolerances(arguments: Namespace) -> Any:

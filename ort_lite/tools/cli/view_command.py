@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.errors import OrtLiteError
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.printing import print_text
@@ -34,6 +34,8 @@ def main(arguments: Namespace) -> None:
 
 
 def _view(arguments: Namespace) -> View:
+    if arguments.profile and not Path(arguments.profile).is_file():
+        raise InvalidArgument(f"--profile {arguments.profile}: No such file")
     with ExitStack() as opened:
         session = opened.enter_context(session_arguments.session(arguments, arguments.model))
         other: InferenceSession | None = None

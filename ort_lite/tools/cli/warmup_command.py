@@ -8,8 +8,9 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument, format_error
 from ort_lite.native.loader import finish
-from ort_lite.native.progress import Logged, piece
+from ort_lite.native.progress import Reported, piece
 from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_text
 
@@ -17,7 +18,7 @@ _TARGET = "ort_lite.target"
 
 
 def main(arguments: Namespace) -> int:
-    """Run `ort-lite warmup`. Returns 1 if a model failed; the others are warm all the same."""
+    """Run `ort-lite warmup`. Returns MODEL if a model failed; the others are warm all the same."""
     paths = list(_paths(arguments.models))
     entries = arguments.config
     results = []
@@ -29,8 +30,8 @@ def main(arguments: Namespace) -> int:
             if not arguments.json:
                 print_text(_line(result))
     if arguments.json:
-        print_json(results)
-    return 1 if any("error" in result for result in results) else 0
+        print_json("warmup", {"models": results})
+    return ExitStatus.MODEL if any("error" in result for result in results) else ExitStatus.DONE
 
 
 def _paths(given: Sequence[str]) -> Iterator[str]:
@@ -48,7 +49,7 @@ def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str
     """Warm up one model and describe the outcome. An error does not stop the other models. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()
-    with piece(Logged()) as seen:
+    with piece(Reported()) as seen:
         try:
             with session_arguments.session(arguments, path) as session:
                 session.run(None, feeds_of(arguments, session.get_inputs(), known=known))

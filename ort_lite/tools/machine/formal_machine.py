@@ -78,11 +78,11 @@ class Machine:
         self, session: InferenceSession, input_feed: Mapping[str, Any], orders: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         self.session = session
-        executable = session._prepared.compiled.executable
+        executable = session._stage_results.compiled.executable
         self._values = Feeds(executable.inputs)(input_feed)
         self._lay_out(executable, orders or {})
         memory = allocate_bytes(self._end, zeroed=True)
-        self.state = MachineState(session._prepared.model.graph, memory)
+        self.state = MachineState(session._stage_results.model.graph, memory)
         self._instructions: list[MachineInstruction] = []
         self._owners: list[tuple[Image | None, int]] = []
         for part in self._parts:
@@ -111,8 +111,8 @@ class Machine:
             self._end = align_up(self._end + image.nbytes, CACHE_LINE)
             for k, name, result in zip(step.outputs, image.outputs, image.results, strict=True):
                 slots[k], made[k] = result, prefix + name
-        self._outputs = [made.get(k) if type(k) is int else None for k in executable.returned]
-        self._fixed = [slots[k] if type(k) is int else k for k in executable.returned]
+        self._outputs = [made.get(k) if type(k) is int else None for k in executable.result_slots]
+        self._fixed = [slots[k] if type(k) is int else k for k in executable.result_slots]
 
     def _load(self, part: "_Part") -> None:
         memory = self.state.M[part.base : part.base + part.image.nbytes]
@@ -230,13 +230,13 @@ class _Part(Record, eq=False):
 
 
 def _image(step: Step, session: InferenceSession, inputs: list[Any], order: Sequence[int] | None) -> Image:
-    compiled: Any = session._prepared.compiled.partitions.get(step.name)
+    compiled: Any = session._stage_results.compiled.partitions.get(step.name)
     if has_machine_image(compiled):
         made: Image = compiled.machine_image(inputs, order)
         return made
     if order is not None:
         raise InvalidArgument(f"{step.name} ({step.provider}) is one instruction: it has no order")
-    nodes = [p.nodes for p in session._prepared.assignment.partitions if p.name == step.name]
+    nodes = [p.nodes for p in session._stage_results.assignment.partitions if p.name == step.name]
     return OpaqueImage(step.name, step.function, nodes[0] if nodes else [Node("Copy", (), (), name=step.name)], inputs)
 
 

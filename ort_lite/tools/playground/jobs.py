@@ -61,7 +61,7 @@ class PlaygroundJob:
                 self._over("failed", f"{type(error).__name__}: {error}")
         except MemoryError:
             self._over("failed", "MemoryError: the model takes more memory than there is.")
-        except Exception as error:  # noqa: BLE001  a provider's own: the desk goes on, and says whose it is
+        except Exception as error:  # noqa: BLE001  a provider's own: the playground goes on, and says whose it is
             self._over("failed", f"{type(error).__name__}, which is no error of ort_lite's: {error}")
 
     def _over(self, state: State, said: str) -> None:
@@ -85,9 +85,9 @@ class Jobs:
         """Start a job. Raises Busy while another one runs, and RuntimeException if no thread can start."""
         with self._lock:
             if self.last is not None and self.last.state == "running":
-                raise Busy("the desk does one thing at a time: wait for it, or end it")
+                raise Busy("the playground does one thing at a time: wait for it, or end it")
             job = PlaygroundJob(1 if self.last is None else self.last.number + 1)
-            job.thread = start("this piece of work", partial(job.work, call), f"desk job {job.number}")
+            job.thread = start("this piece of work", partial(job.work, call), f"playground job {job.number}")
             self.last = job
             return job
 

@@ -1,7 +1,7 @@
 """The HTTP server of the playground. It listens on this machine only, requires the token in its address, and limits requests.
 
 Below /TOKEN/, GET returns the page, `about` (the choices), `job` (its progress) and `job/result`. POST to `job` starts a job
-(`ort_lite.tools.playground.wish`), with 409 while another one runs. DELETE of `job` cancels it.
+(`ort_lite.tools.playground.playground_request`), with 409 while another one runs. DELETE of `job` cancels it.
 """
 
 import io
@@ -16,8 +16,8 @@ from time import monotonic
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, RuntimeException
-from ort_lite.tools.playground.desk import Desk
 from ort_lite.tools.playground.jobs import Busy
+from ort_lite.tools.playground.playground import Playground
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 1 << 20
@@ -26,7 +26,7 @@ PATIENCE = 10.0
 """Seconds that a request may take to come in, from the time when the server is ready for it."""
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in the page, which is one without a desk, too
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in the page, which is one without a playground, too
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",  # the address has the token
@@ -42,7 +42,7 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-class DeskServer(ThreadingHTTPServer):
+class PlaygroundServer(ThreadingHTTPServer):
     """The server. It listens once created; `serve_forever` answers. `port` 0 picks a free port. Raises OSError if the port is
     taken.
     """
@@ -51,9 +51,9 @@ class DeskServer(ThreadingHTTPServer):
     block_on_close = False
     allow_reuse_address = False
 
-    def __init__(self, desk: Desk, page: str, port: int = 0) -> None:
+    def __init__(self, playground: Playground, page: str, port: int = 0) -> None:
         super().__init__((LOOPBACK, port), Handler)
-        self.desk, self.page = desk, page.encode()
+        self.playground, self.page = playground, page.encode()
         self.token = secrets.token_urlsafe(24)
         self.hosts = frozenset(f"{host}:{self.server_port}" for host in (LOOPBACK, "localhost"))
 
@@ -98,7 +98,7 @@ class Arrival(io.RawIOBase):
 class Handler(BaseHTTPRequestHandler):
     """The handler of one connection."""
 
-    server: DeskServer
+    server: PlaygroundServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "ort-lite", ""
     timeout = PATIENCE
@@ -177,23 +177,23 @@ class Handler(BaseHTTPRequestHandler):
         return HTTPStatus.OK, self.server.page
 
     def _about(self) -> tuple[HTTPStatus, Any]:
-        return HTTPStatus.OK, self.server.desk.about()
+        return HTTPStatus.OK, self.server.playground.about()
 
     def _job(self) -> tuple[HTTPStatus, Any]:
-        job = self.server.desk.job()
+        job = self.server.playground.job()
         return HTTPStatus.OK, None if job is None else job.as_dict()
 
     def _result(self) -> tuple[HTTPStatus, Any]:
-        job = self.server.desk.job()
+        job = self.server.playground.job()
         if job is None or job.state != "done":
             raise RefusedRequest(HTTPStatus.NOT_FOUND, "nothing is done yet")
         return HTTPStatus.OK, job.result
 
     def _start(self) -> tuple[HTTPStatus, Any]:
-        return HTTPStatus.ACCEPTED, self.server.desk.start(self._body())
+        return HTTPStatus.ACCEPTED, self.server.playground.start(self._body())
 
     def _end(self) -> tuple[HTTPStatus, Any]:
-        if (job := self.server.desk.job()) is not None:
+        if (job := self.server.playground.job()) is not None:
             job.end()
         return self._job()
 

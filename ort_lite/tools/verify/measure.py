@@ -10,7 +10,7 @@ from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guard_partition
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.load.source import ModelSource
 from ort_lite.partition.borders import transfers_of
 from ort_lite.partition.cost.cost_model import CostModel

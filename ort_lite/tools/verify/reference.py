@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from ort_lite.compile.moving import moved
+from ort_lite.compile.moving import move_value
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
@@ -86,7 +86,7 @@ class Reference:
     def move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """Copy a value to another device. Raises ProviderError if no provider can copy there."""
         if source != destination:
-            x = moved(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
+            x = move_value(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
         return x
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:

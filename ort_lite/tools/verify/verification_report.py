@@ -85,7 +85,7 @@ class VerificationReport(Record):
         return tuple(partition for partition in self.partitions if not partition.ok)
 
     @property
-    def skipped(self) -> tuple[PartitionReport, ...]:
+    def omissions(self) -> tuple[PartitionReport, ...]:
         """Return the partitions that were not compared."""
         return tuple(partition for partition in self.partitions if partition.skipped)
 
@@ -116,5 +116,5 @@ class VerificationReport(Record):
     def __repr__(self) -> str:
         verdict = "OK" if self.ok else f"MISMATCH in {', '.join(part.name for part in self.wrong)}"
         failed = f"; the run failed: {self.failed}" if self.failed else ""
-        skipped = f", {len(self.skipped)} not compared" if self.skipped else ""
+        skipped = f", {len(self.omissions)} not compared" if self.omissions else ""
         return f"{type(self).__name__}({verdict}; partitions: {len(self.partitions)}{skipped}{failed})"

@@ -54,7 +54,7 @@ def collect(subject: Subject) -> page.Document:
     assignment = explanation.assignment
     names = GraphNames(assignment.graph)
     facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
-    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
+    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused, subject.dims)
     paths = {body["path"] for body in names.bodies}
     made: page.Document = {
         "format": page.FORMAT,
@@ -62,13 +62,13 @@ def collect(subject: Subject) -> page.Document:
         "facts": facts,
         "providers": [{"name": name, "device": str(p.device)} for name, p in assignment.providers.items()],
         "operators": operators_of(story.operators, rules_of(subject.providers)),
-        "values": _values(story, names),
+        "values": _values(story, names, subject.dims),
         "nodes": story.nodes,
         "graphs": [*names.bodies, *(body for path, body in story.bodies.items() if path not in paths)],
         "stages": story.stages,
         "placements": {place.node.name: _placement(place) for place in assignment.placements.values()},
         "partitions": [made for level in assignment.levels for made in _partitions(level, subject, names, story)],
-        "copies": [made for level in assignment.levels for made in _copies(level, names)],
+        "copies": [made for level in assignment.levels for made in _copies(level, names, subject.dims)],
         "notes": [*explanation.notes, *subject.notes],
         "memory": [],
         "timeline": None,
@@ -79,15 +79,15 @@ def collect(subject: Subject) -> page.Document:
     return made
 
 
-def _values(story: Story, names: GraphNames) -> dict[str, page.ValueData]:
+def _values(story: Story, names: GraphNames, dims: Mapping[str, int]) -> dict[str, page.ValueData]:
     """Return all values of all stages. A dropped constant shows its earlier contents."""
-    made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
+    made = {key: _now(value, story.values.get(key), dims) for value, key in names.values.items()}
     return {**made, **{key: value for key, value in story.values.items() if key not in made}}
 
 
-def _now(value: Value, before: page.ValueData | None) -> page.ValueData:
+def _now(value: Value, before: page.ValueData | None, dims: Mapping[str, int]) -> page.ValueData:
     given_up = isinstance(value.constant, DroppedConstant)
-    return before if given_up and before is not None and "constant" in before else value_of(value)
+    return before if given_up and before is not None and "constant" in before else value_of(value, dims)
 
 
 def _placement(place: Placement) -> page.PlacementData:
@@ -119,11 +119,11 @@ def _partitions(level: Level, subject: Subject, names: GraphNames, story: Story)
         }
 
 
-def _copies(level: Level, names: GraphNames) -> Iterator[page.CopyData]:
+def _copies(level: Level, names: GraphNames, dims: Mapping[str, int]) -> Iterator[page.CopyData]:
     for copy in level.copies:
         yield {
             "value": names.values[copy.value],
-            "bytes": size_of(copy.value),
+            "bytes": size_of(copy.value, dims),
             "route": [str(copy.hops[0].source), *(str(hop.destination) for hop in copy.hops)],
             "reader": copy.reader,
             "graph": names.paths[level.graph],

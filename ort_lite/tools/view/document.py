@@ -13,9 +13,12 @@ FORMAT = "ort-lite view 1"
 
 
 class ValueData(TypedDict):
-    """A value. `bytes` is a number, an expression in free dimensions, or None if the type does not tell."""
+    """A value, with the sizes of the run that is shown. `bytes` is a number, an expression in free dimensions that are not known,
+    or None if the type does not tell.
+    """
 
-    type: str  # "float32[N, 3]"
+    type: str  # "float32[8, 3]"
+    symbolic: NotRequired[str]  # the type with free dimensions, if that differs: "float32[N, 3]"
     dtype: str | None
     shape: list[int | str] | None
     bytes: int | str | None

@@ -18,6 +18,7 @@ def forms_after_compilation(
     fused: Mapping[str, Fused],
     forms: Forms,
     values: dict[str, page.ValueData],
+    dims: Mapping[str, int],
 ) -> dict[str, Form]:
     """Return the form of each node after fusion, by name. Values that fusions created are added to `values`."""
     made = dict(parted)
@@ -27,7 +28,7 @@ def forms_after_compilation(
             for node in _all(partition):
                 del made[node.name]
             made.update((name, forms.of(node, copy)) for node, name in copy.nodes.items())
-            values.update((key, value_of(value)) for value, key in copy.values.items() if value not in found.copies)
+            values.update((key, value_of(value, dims)) for value, key in copy.values.items() if value not in found.copies)
     return made
 
 

@@ -10,6 +10,8 @@ from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.released import DroppedConstant
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.budgets import nbytes
+from ort_lite.shapes.dims import evaluate
+from ort_lite.shapes.expr import Dim
 from ort_lite.tools.view import document as page
 
 FEW = 8
@@ -92,24 +94,39 @@ def _text(attribute: Attr) -> str:
     return shorten(shown, _LONG)
 
 
-def size_of(value: Value) -> int | str | None:
-    """Return the size of a value in bytes, as a number, an expression in free dimensions, or None if unknown."""
+def size_of(value: Value, dims: Mapping[str, int]) -> int | str | None:
+    """Return the size of a value in bytes, as a number, an expression in free dimensions that `dims` lacks, or None if unknown."""
     size = nbytes(value)
-    return size if size is None or isinstance(size, int) else str(size)
+    return None if size is None else _known(size, dims)
 
 
-def value_of(value: Value) -> page.ValueData:
-    """Return the record of a value."""
-    shape = None if value.shape is None else [dim if isinstance(dim, int) else str(dim) for dim in value.shape]
+def value_of(value: Value, dims: Mapping[str, int]) -> page.ValueData:
+    """Return the record of a value. `dims` are the sizes of free dimensions in the run that is shown, by name."""
+    shape = None if value.shape is None else [_known(dim, dims) for dim in value.shape]
+    symbolic = "unknown" if value.type is None else str(value.type)
+    tensor = isinstance(value.type, TensorType)
+    shown = symbolic if shape is None or not tensor else f"{value.dtype}[{', '.join(map(str, shape))}]"
     made: page.ValueData = {
-        "type": "unknown" if value.type is None else str(value.type),
-        "dtype": value.dtype if isinstance(value.type, TensorType) else None,
+        "type": shown,
+        "dtype": value.dtype if tensor else None,
         "shape": shape,
-        "bytes": size_of(value),
+        "bytes": size_of(value, dims),
     }
+    if shown != symbolic:
+        made["symbolic"] = symbolic
     if value.constant is not None:
         made["constant"] = in_short(value.constant)
     return made
+
+
+def _known(dim: Dim, dims: Mapping[str, int]) -> int | str:
+    """Return a dimension as a number, or as text if a free dimension in it is not in `dims`."""
+    if isinstance(dim, int):
+        return dim
+    try:
+        return evaluate(dim, dims)
+    except KeyError:
+        return str(dim)
 
 
 def in_short(constant: Any) -> str:

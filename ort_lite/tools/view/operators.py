@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from ort_lite.errors import shorten
 from ort_lite.graph.graph import Node
-from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.graph_records import first_paragraph
 

@@ -66,11 +66,11 @@ class Picture(Record):
 class Film(Subscriber):
     """A subscriber to events of transforms that takes a picture when another transform begins, if the last one changed something.
 
-    `passes` are the names of the passes. O(nodes) per picture.
+    `passes` are the names of the passes, `dims` the sizes of free dimensions that are known. O(nodes) per picture.
     """
 
-    def __init__(self, graph: Graph, forms: Forms, passes: Collection[str]) -> None:
-        self._graph, self._forms, self._passes = graph, forms, passes
+    def __init__(self, graph: Graph, forms: Forms, passes: Collection[str], dims: Mapping[str, int]) -> None:
+        self._graph, self._forms, self._passes, self._dims = graph, forms, passes, dims
         self._known: dict[Node, tuple[_Look, Form]] = {}
         self._turn = ""
         """Whose changes no picture shows yet."""
@@ -128,7 +128,7 @@ class Film(Subscriber):
         for value, key in names.values.items():
             known = self.values.get(key)
             if known is None or (known["type"] == "unknown" and value.type is not None):
-                self.values[key] = value_of(value)
+                self.values[key] = value_of(value, self._dims)
         for body in names.bodies:
             self.bodies.setdefault(body["path"], body)
 

@@ -46,17 +46,18 @@ def story_of(
     assignment: Assignment,
     names: GraphNames,
     fused: Mapping[str, Fused],
+    dims: Mapping[str, int],
 ) -> Story:
     """Return the stages. `loaded` is the model before the transforms, which run again; without it, the stages begin with the
     assignment.
 
-    Raises what the transforms raise.
+    `dims` are the sizes of free dimensions that are known. Raises what the transforms raise.
     """
     forms = Forms()
     named = options.installed_transforms
     known = {found.name: found for found in (*plugins.fusions(named), *plugins.transforms(named))}
     passes = {name for name, found in known.items() if isinstance(found, GraphPass)}
-    film = Film(loaded.graph, forms, passes) if loaded is not None else None
+    film = Film(loaded.graph, forms, passes, dims) if loaded is not None else None
     pictures: list[Picture] = []
     if film is not None and loaded is not None:
         events = Stream()
@@ -64,7 +65,7 @@ def story_of(
         pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
     values: dict[str, page.ValueData] = {} if film is None else film.values
-    compiled = forms_after_compilation(parted, assignment, names, fused, forms, values)
+    compiled = forms_after_compilation(parted, assignment, names, fused, forms, values, dims)
     keys = forms.keys(parted.values())
     stages = [_load_stage(pictures[0], keys)] if pictures else []
     stages += [_transform_stage(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]

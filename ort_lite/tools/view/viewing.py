@@ -9,6 +9,7 @@ from ort_lite.execute.trace import Trace
 from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import RUN
+from ort_lite.log.progress_line import ProgressLine
 from ort_lite.record import Record
 from ort_lite.session.preparation import Arguments, load_again
 from ort_lite.session.session import Session
@@ -18,6 +19,9 @@ from ort_lite.tools.view.costs import costs_of_trace, measure_runs
 from ort_lite.tools.view.node_times import dims_of
 from ort_lite.tools.view.trace_file import read
 from ort_lite.tools.view.view_result import View
+
+_STEPS = 3
+"""Steps of a view, for the progress line."""
 
 
 class Origin(Record):
@@ -39,15 +43,25 @@ def view_of(session: Session, feeds: Mapping[str, Any] | None, profile: "str | o
     """Return the view of a session. It loads the model again, if possible, for stages that a session does not keep. See
     `Session.view`.
     """
+    with ProgressLine("view") as line:
+        return _view(session, feeds, profile, line)
+
+
+def _view(
+    session: Session, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None", line: ProgressLine
+) -> View:
     state: SessionState = session._state
     origin = Origin(session._kept, session._arguments, session._own_params)
+    line.update("loading the model", 0, _STEPS)
     explanation, graph = state.explain(), state.explain().assignment.graph
     loaded, note = _reload(state, origin)
+    line.update("running the model", 1, _STEPS)
     dims = dims_of(graph.inputs, feeds or {})
     trace = None if profile is None else _read(profile)
     if feeds is not None:
         recorded = measure_runs(session, feeds)
         trace = trace or recorded
+    line.update("collecting the stages", 2, _STEPS)
     subject = Subject(
         explanation=explanation,
         title=_title(origin, state),

@@ -17,7 +17,7 @@ from ort_lite.provider import (
     Rejection,
     Resource,
 )
-from ort_lite.provider.accelerators import Format, claimed, count
+from ort_lite.provider.accelerators import Format, claim_units, count
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
@@ -62,7 +62,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         """Yield the groups of nodes that the card runs, and a reason for each node that it does not run."""
-        return claimed(graph, misfit, unit)
+        return claim_units(graph, misfit, unit)
 
     def preferred_layout(self, node: Node) -> str | None:
         """Return NHWC for operators on images, which the card computes channels-last."""

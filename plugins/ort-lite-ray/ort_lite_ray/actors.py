@@ -182,7 +182,7 @@ class Actors:
 
         def look() -> None:
             if options is not None and options.terminate:
-                raise options.ended(f"while {self._owner} waited for its actors")
+                raise options.termination(f"while {self._owner} waited for its actors")
 
         return None if options is None else look
 

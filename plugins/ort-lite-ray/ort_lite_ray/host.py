@@ -39,11 +39,11 @@ def claim(parent: Path, name: str) -> tuple[Path, IO[bytes]]:
         fcntl.flock(held, fcntl.LOCK_SH)
         for other in parent.iterdir():
             if other.is_dir() and other != folder:
-                _delete_unused(other)
+                _delete_if_free(other)
     return folder, held
 
 
-def _delete_unused(folder: Path) -> None:
+def _delete_if_free(folder: Path) -> None:
     with suppress(OSError), (folder / "lock").open("wb") as file:  # BlockingIOError: a worker holds it
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder)

@@ -86,12 +86,12 @@ def serve(name: str, path: str, max_batch: int) -> None:
     """Serve the model until SIGTERM. Called in the server's process."""
     import asyncio
 
-    from ort_lite_serve import Batching, Model, Server
+    from ort_lite_serve import Batching, ServedModel, Server
     from ort_lite_serve.command import run
 
     runner = RUNNERS[name]
     session = runner.open(path)
-    model = Model("model", session, run=lambda feeds, seconds: runner.run(session, feeds, seconds))
+    model = ServedModel("model", session, run=lambda feeds, seconds: runner.run(session, feeds, seconds))
     asyncio.run(
         run(Server([model], batching=Batching(max_batch=max_batch)), "127.0.0.1", 0, 0, lambda text: print(text, flush=True))
     )

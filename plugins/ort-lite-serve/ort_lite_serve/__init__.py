@@ -2,7 +2,7 @@
 
 from ort_lite_serve.http import application
 from ort_lite_serve.limits import Batching, Limits, Refused
-from ort_lite_serve.model import Model
+from ort_lite_serve.model import ServedModel
 from ort_lite_serve.server import Server
 
-__all__ = ["Batching", "Limits", "Model", "Refused", "Server", "application"]
+__all__ = ["Batching", "Limits", "Refused", "ServedModel", "Server", "application"]

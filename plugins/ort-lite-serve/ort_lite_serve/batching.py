@@ -11,7 +11,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite_serve.limits import Batching, Limits, Refused
 from ort_lite_serve.metrics import Metrics
-from ort_lite_serve.model import Feeds, Model
+from ort_lite_serve.model import Feeds, ServedModel
 
 Answer = dict[str, Array]
 
@@ -36,7 +36,7 @@ class Waiting:
 class Batcher:
     """The queue and the workers of one model. Call `start` and `stop` in the event loop that calls `infer`."""
 
-    def __init__(self, model: Model, batching: Batching, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, model: ServedModel, batching: Batching, limits: Limits, metrics: Metrics) -> None:
         self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
         self._queue: asyncio.Queue[Waiting] = asyncio.Queue(limits.queue)
         self._held: Waiting | None = None

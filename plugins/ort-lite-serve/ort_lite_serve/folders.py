@@ -5,24 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite_serve.model import Model
+from ort_lite_serve.model import ServedModel
 
 Open = Callable[[str], Any]
 """A function that creates the session of a file."""
 
 
-def load(paths: Sequence[str], open_session: Open) -> list[Model]:
+def load(paths: Sequence[str], open_session: Open) -> list[ServedModel]:
     """Load a model from each file, named after the file, and the models of each folder.
 
     A folder has NAME.onnx, or NAME/VERSION/model.onnx, of which the highest version is loaded. Raises InvalidArgument if a
     folder has no model, or two models have one name.
     """
-    found: dict[str, Model] = {}
+    found: dict[str, ServedModel] = {}
     for path in paths:
         for name, version, file in _files(Path(path)):
             if name in found:
                 raise InvalidArgument(f"{file}: another model is called {name!r} already; rename one of the two")
-            found[name] = Model(name, open_session(str(file)), version)
+            found[name] = ServedModel(name, open_session(str(file)), version)
     return [*found.values()]
 
 

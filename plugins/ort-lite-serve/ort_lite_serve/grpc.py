@@ -11,7 +11,7 @@ from open_inference.grpc.service import GRPCInferenceServiceServicer, add_GRPCIn
 from ort_lite.dtypes import Array
 from ort_lite_serve.arrival import TimedCalls
 from ort_lite_serve.limits import Limits, Refused
-from ort_lite_serve.model import Model
+from ort_lite_serve.model import ServedModel
 from ort_lite_serve.server import Server
 from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, text_of, to_bytes
 
@@ -128,7 +128,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
     return from_list(one.name, given, dtype, shape)
 
 
-def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
+def encode(model: ServedModel, id: str, results: Mapping[str, Array]) -> Any:
     """Encode results as the protocol's response."""
     outputs = [
         pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ort_lite_serve.limits import Limits, Refused
-from ort_lite_serve.model import Model
+from ort_lite_serve.model import ServedModel
 from ort_lite_serve.protocol import decode, encode
 from ort_lite_serve.server import Server
 
@@ -84,7 +84,7 @@ def _name_and_version(request: Request) -> tuple[str, str]:
     return request.path_params["name"], request.path_params.get("version", "")
 
 
-async def _infer(server: Server, model: Model, request: Request) -> Response:
+async def _infer(server: Server, model: ServedModel, request: Request) -> Response:
     """Run a request. Raises Refused, also as soon as the client disconnects: a request that still waits is then dropped."""
     asked = decode(await _body(request, server.limits), request.headers.get(HEADER), server.limits)
     work = asyncio.ensure_future(server.infer(model, asked.inputs, [one.name for one in asked.outputs]))

@@ -34,7 +34,7 @@ class Side(Record):
         return dtype == self.dtype and fits
 
 
-class Model:
+class ServedModel:
     """A model to serve.
 
     `session` is an ort_lite.InferenceSession, or any object with its `get_inputs` and `get_outputs`; `run` replaces its

@@ -10,7 +10,7 @@ from ort_lite.dtypes import Array
 from ort_lite_serve.batching import Batcher
 from ort_lite_serve.limits import Batching, Limits, Refused
 from ort_lite_serve.metrics import Metrics, PrometheusMetrics
-from ort_lite_serve.model import Feeds, Model
+from ort_lite_serve.model import Feeds, ServedModel
 
 
 class Server:
@@ -21,7 +21,7 @@ class Server:
 
     def __init__(
         self,
-        models: Sequence[Model],
+        models: Sequence[ServedModel],
         limits: Limits | None = None,
         batching: Batching | None = None,
         metrics: Metrics | None = None,
@@ -53,7 +53,7 @@ class Server:
         return all(batcher.works for batcher in self._batchers.values())
 
     @property
-    def models(self) -> Mapping[str, Model]:
+    def models(self) -> Mapping[str, ServedModel]:
         """The models, by name."""
         return {name: batcher.model for name, batcher in self._batchers.items()}
 
@@ -61,7 +61,7 @@ class Server:
         """Return the server's metadata as the protocol defines it."""
         return {"name": "ort-lite", "version": version("ort-lite"), "extensions": ["binary_tensor_data"]}
 
-    def model(self, name: str, version: str = "") -> Model:
+    def model(self, name: str, version: str = "") -> ServedModel:
         """Return a model by name and version. Raises Refused if there is none."""
         found = self._batchers.get(name)
         if found is None or version not in ("", found.model.version):
@@ -70,7 +70,7 @@ class Server:
         return found.model
 
     @contextmanager
-    def handle_request(self, name: str, version: str) -> Iterator[Model]:
+    def handle_request(self, name: str, version: str) -> Iterator[ServedModel]:
         """Enter the handling of an inference request: `stop` waits for it to end, and its status is counted.
 
         Raises Refused if there is no such model or the server is stopping. Any other error inside becomes Refused with 500.
@@ -98,7 +98,7 @@ class Server:
                 self._idle.set()
             self.metrics.count_answer(name if name in self._batchers else "", status)
 
-    async def infer(self, model: Model, feeds: Feeds, outputs: Sequence[str]) -> dict[str, Array]:
+    async def infer(self, model: ServedModel, feeds: Feeds, outputs: Sequence[str]) -> dict[str, Array]:
         """Run a model and return the outputs by name, or all of them if `outputs` is empty. Raises Refused."""
         model.check(feeds, outputs, self.limits)
         results = await self._batchers[model.name].infer(feeds)

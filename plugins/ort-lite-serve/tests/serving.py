@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import onnx.parser
-from ort_lite_serve import Batching, Limits, Model, Server
+from ort_lite_serve import Batching, Limits, ServedModel, Server
 from ort_lite_serve.command import run
 
 import ort_lite
@@ -31,7 +31,7 @@ TEXTS = {
 NAP = 0.3
 
 
-def model(name: str) -> Model:
+def model(name: str) -> ServedModel:
     session = ort_lite.InferenceSession(onnx.parser.parse_model(TEXTS[name]), providers=["CPUExecutionProvider"])
 
     def slow(feeds: Any, seconds: float) -> Any:
@@ -43,7 +43,7 @@ def model(name: str) -> Model:
             raise ArithmeticError("below zero")
         return session.run(None, feeds)
 
-    return Model(name, session, run={"slow": slow, "picky": picky}.get(name))
+    return ServedModel(name, session, run={"slow": slow, "picky": picky}.get(name))
 
 
 def say(text: str) -> None:

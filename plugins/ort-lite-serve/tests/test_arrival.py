@@ -77,8 +77,8 @@ def test_the_second_request_of_a_connection_has_its_own_time(hasty: "Running") -
     assert spent < SECONDS + 2.5
 
 
-def test_a_head_is_not_longer_than_a_request_needs(shared_server: "Running") -> None:
-    spent, answer = trickle(shared_server.http, HEAD + b"a: " + b"b" * 500_000, same(b"b"), 5)
+def test_a_head_is_not_longer_than_a_request_needs(common_server: "Running") -> None:
+    spent, answer = trickle(common_server.http, HEAD + b"a: " + b"b" * 500_000, same(b"b"), 5)
     assert spent < 4 and b" 400 " in answer
 
 

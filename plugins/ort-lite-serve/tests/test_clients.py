@@ -18,15 +18,15 @@ X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
 @pytest.fixture(params=["http", "grpc"])
-def client(request: pytest.FixtureRequest, shared_server: "Running") -> Iterator[tuple[Any, Any]]:
+def client(request: pytest.FixtureRequest, common_server: "Running") -> Iterator[tuple[Any, Any]]:
     """(module, client)"""
     module = {"http": http, "grpc": grpc}[request.param]
-    with module.InferenceServerClient(getattr(shared_server, request.param)) as made:
+    with module.InferenceServerClient(getattr(common_server, request.param)) as made:
         yield module, made
 
 
-def channel(shared_server: "Running") -> Channel:
-    return insecure_channel(shared_server.grpc)
+def channel(common_server: "Running") -> Channel:
+    return insecure_channel(common_server.grpc)
 
 
 def given(module: Any, name: str, array: Any, datatype: str, **more: Any) -> Any:
@@ -61,8 +61,8 @@ def test_infer(client: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("sent", [True, False])
 @pytest.mark.parametrize("received", [True, False])
-def test_tensors_in_json_and_in_bytes(shared_server: "Running", sent: bool, received: bool) -> None:
-    with http.InferenceServerClient(shared_server.http) as made:
+def test_tensors_in_json_and_in_bytes(common_server: "Running", sent: bool, received: bool) -> None:
+    with http.InferenceServerClient(common_server.http) as made:
         inputs = [given(http, "x", X, "FP32", binary_data=sent)]
         wanted = [http.InferRequestedOutput("y", binary_data=received)]
         np.testing.assert_array_equal(made.infer("double", inputs, outputs=wanted).as_numpy("y"), X + X)
@@ -124,18 +124,18 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", LIES)
-def test_grpc_requests_that_lie(case: str, shared_server: "Running") -> None:
+def test_grpc_requests_that_lie(case: str, common_server: "Running") -> None:
     told, said = LIES[case]
     tensor = {"name": "x", "datatype": told.get("datatype", "FP32"), "shape": told["shape"]}
     raw = [told["raw"]] * told.get("times", 1)
     request = service_pb2.ModelInferRequest(model_name="double", inputs=[tensor], raw_input_contents=raw)
-    with channel(shared_server) as open_channel, pytest.raises(RpcError, match=said):
+    with channel(common_server) as open_channel, pytest.raises(RpcError, match=said):
         service_pb2_grpc.GRPCInferenceServiceStub(open_channel).ModelInfer(request)
 
 
-def test_grpc_elements_that_are_typed(shared_server: "Running") -> None:
+def test_grpc_elements_that_are_typed(common_server: "Running") -> None:
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 3], "contents": {"fp32_contents": [1, 2, 3]}}
     request = service_pb2.ModelInferRequest(model_name="double", inputs=[tensor])
-    with channel(shared_server) as open_channel:
+    with channel(common_server) as open_channel:
         answer = service_pb2_grpc.GRPCInferenceServiceStub(open_channel).ModelInfer(request)
     assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == [2, 4, 6]

@@ -12,7 +12,7 @@ import onnx
 import onnx.parser
 import pytest
 from ort_lite_serve.folders import load
-from ort_lite_serve.model import Model
+from ort_lite_serve.model import ServedModel
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
@@ -76,10 +76,10 @@ def test_what_the_protocol_cannot_say_is_not_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("side", "joins"), [("float[N, 3]", True), ("float[2, N]", False), ("float", False)])
 def test_models_whose_first_dimension_is_free_are_joined(side: str, joins: bool, tmp_path: Path) -> None:
     session = ort_lite.InferenceSession(write(tmp_path / "one.onnx", side), providers=["CPUExecutionProvider"])
-    assert Model("one", session).joins == joins
+    assert ServedModel("one", session).joins == joins
 
 
 def test_first_dimensions_of_two_names_are_not_joined(tmp_path: Path) -> None:
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[N] x, float[M] y) => (float[N] a, float[M] b) { a = Abs(x) b = Abs(y) }'
     session = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"])
-    assert not Model("two", session).joins
+    assert not ServedModel("two", session).joins

@@ -61,8 +61,8 @@ def test_one_that_fails_fails_alone(start: "Start") -> None:
     assert [answers[k][1]["outputs"][0]["data"][0] for k in (0, 1, 3)] == [2, 4, 6]
 
 
-def test_unknown_paths_are_told_in_json(shared_server: "Running") -> None:
-    host, port = shared_server.http.split(":")
+def test_unknown_paths_are_told_in_json(common_server: "Running") -> None:
+    host, port = common_server.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
     connection.request("GET", "/v3")
     answer = connection.getresponse()
@@ -107,9 +107,9 @@ def test_who_waits_too_long_is_told(start: "Start") -> None:
     assert 504 in {answer[0] for answer in at_once(4, lambda _: post(running, "slow"))}
 
 
-def test_answers_are_not_held_back(shared_server: "Running") -> None:
+def test_answers_are_not_held_back(common_server: "Running") -> None:
     """An answer's head and body are two packets; the second must not wait 40 ms for the client's word on the first."""
-    host, port = shared_server.http.split(":")
+    host, port = common_server.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
     times = []
     for _ in range(40):
@@ -184,30 +184,30 @@ POISON: dict[str, tuple[Any, Any, int, str]] = {
 
 
 @pytest.mark.parametrize("case", POISON)
-def test_poison_is_refused_and_others_are_served(case: str, shared_server: "Running") -> None:
+def test_poison_is_refused_and_others_are_served(case: str, common_server: "Running") -> None:
     body, headers, status, said = POISON[case]
-    answers = at_once(3, lambda k: post(shared_server, "double", body, headers) if k == 1 else post(shared_server, "double"))
+    answers = at_once(3, lambda k: post(common_server, "double", body, headers) if k == 1 else post(common_server, "double"))
     assert answers[1][0] == status and said in answers[1][1]["error"]
     assert [answers[0][0], answers[2][0]] == [200, 200]
 
 
-def test_texts_that_lie_about_their_length(shared_server: "Running") -> None:
+def test_texts_that_lie_about_their_length(common_server: "Running") -> None:
     head = json.dumps(
         {"inputs": [{"name": "s", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 6}}]}
     ).encode()
     headers = {"Inference-Header-Content-Length": str(len(head))}
-    status, answer, _ = post(shared_server, "texts", head + b"\xff\xff\xff\x7fab", headers)
+    status, answer, _ = post(common_server, "texts", head + b"\xff\xff\xff\x7fab", headers)
     assert status == 400 and "do not end where its bytes do" in answer["error"]
 
 
-def test_a_chunked_body_is_measured_as_it_comes(shared_server: "Running") -> None:
-    host, port = shared_server.http.split(":")
+def test_a_chunked_body_is_measured_as_it_comes(common_server: "Running") -> None:
+    host, port = common_server.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
     chunks, headers = (b" " * 100_000 for _ in range(30)), {"Transfer-Encoding": "chunked"}
     connection.request("POST", "/v2/models/double/infer", chunks, headers, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
-    assert metrics(shared_server)['ort_lite_requests_total{model="double",status="413"}'] >= 1
+    assert metrics(common_server)['ort_lite_requests_total{model="double",status="413"}'] >= 1
 
 
 def test_what_was_taken_is_answered_before_it_ends(start: "Start") -> None:

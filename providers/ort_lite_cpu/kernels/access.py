@@ -7,10 +7,10 @@ five times slower. The alias scopes here say it.
 
 from typing import Any
 
-from ort_lite.native.lang import emitted
+from ort_lite.native.lang import emitter
 
 
-@emitted("T(*T,i64)")
+@emitter("T(*T,i64)")
 def fetch(builder: Any, x: Any, index: Any) -> Any:
     """x[index], an operand's element."""
     loaded = builder.load(builder.gep(x, [index], inbounds=True))
@@ -20,7 +20,7 @@ def fetch(builder: Any, x: Any, index: Any) -> Any:
     return loaded
 
 
-@emitted("void(*T,i64,T)")
+@emitter("void(*T,i64,T)")
 def put(builder: Any, y: Any, index: Any, value: Any) -> None:
     """y[index] = value, the result's element."""
     stored = builder.store(value, builder.gep(y, [index], inbounds=True))

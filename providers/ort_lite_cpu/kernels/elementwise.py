@@ -67,7 +67,7 @@ from ort_lite_cpu.kernels.narrow import (
     narrow_to_f32,
     narrow_to_i32,
     power_to_f32,
-    quantized_narrow,
+    quantize_narrow,
 )
 
 
@@ -103,7 +103,7 @@ def sign(x: Any) -> Any:
 
 
 @arithmetic("f32(f32,f32,f32,f32)")
-def divided(x: Any, divisor: Any, inverse: Any, rest: Any) -> Any:
+def divide(x: Any, divisor: Any, inverse: Any, rest: Any) -> Any:
     """x / divisor, rounded once, for |x| <= 2 ** 17 * divisor, to which x is limited; NaN becomes the lower limit.
 
     `inverse` is 1 / divisor rounded to float32, `rest` what that is short of. The first quotient is off by less than a unit in the last
@@ -120,7 +120,7 @@ def divided(x: Any, divisor: Any, inverse: Any, rest: Any) -> Any:
 
 
 @arithmetic("@2(f32,A,static)")
-def quantized(x: Any, zero: Any, name: str) -> Any:
+def quantize(x: Any, zero: Any, name: str) -> Any:
     """x rounded, half to even, plus `zero`, saturated to the 8- or 16-bit type of that name; NaN becomes its smallest value."""
     bits = int(name[1:])
     low = 0 if name[0] == "u" else -(1 << (bits - 1))
@@ -134,9 +134,9 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 
 __all__ = [
     "OK", "STRICT", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
-    "cosh", "divided", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
+    "cosh", "divide", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
     "floor", "fma", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
     "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "native", "power", "power_to_f32",
-    "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
+    "put", "quantize", "quantize_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
     "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
 ]  # fmt: skip

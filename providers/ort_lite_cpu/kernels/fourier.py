@@ -25,7 +25,7 @@ def smooth(n: int) -> bool:
     return n <= 1
 
 
-def padded(n: int) -> int:
+def convolution_size(n: int) -> int:
     """The power of two that Bluestein's transforms of n points take: 2 n - 1 or more, less than 4 n."""
     m = 1
     while m < 2 * n - 1:
@@ -60,7 +60,7 @@ def prepare_roots(work: Ptr, at: int, n: int) -> None:
 
 
 @native(fastmath=STRICT)
-def turned(work: Ptr, root: int, re: Any, im: Any, to: int) -> None:
+def rotate(work: Ptr, root: int, re: Any, im: Any, to: int) -> None:
     """work[to] = (re, im) times the conjugate of work[root]."""
     c, s = work[root], work[root + 1]
     work[to] = re * c + im * s
@@ -76,7 +76,7 @@ def pass_two(work: Ptr, source: int, target: int, count: int, done: int, roots: 
             out = target + 2 * (i + count * k)
             re, im = work[p] - work[q], work[p + 1] - work[q + 1]
             work[out], work[out + 1] = work[p] + work[q], work[p + 1] + work[q + 1]
-            turned(work, roots + 2 * i * done, re, im, out + 2 * count * done)
+            rotate(work, roots + 2 * i * done, re, im, out + 2 * count * done)
 
 
 @native(fastmath=STRICT)
@@ -100,9 +100,9 @@ def pass_four(work: Ptr, source: int, target: int, count: int, done: int, roots:
                 work[q + 1] - work[s + 1],
             )
             work[out], work[out + 1] = sum0 + sum1, sum0i + sum1i
-            turned(work, roots + turn, less0 + less1i, less0i - less1, out + away)
-            turned(work, roots + 2 * turn, sum0 - sum1, sum0i - sum1i, out + 2 * away)
-            turned(work, roots + 3 * turn, less0 - less1i, less0i + less1, out + 3 * away)
+            rotate(work, roots + turn, less0 + less1i, less0i - less1, out + away)
+            rotate(work, roots + 2 * turn, sum0 - sum1, sum0i - sum1i, out + 2 * away)
+            rotate(work, roots + 3 * turn, less0 - less1i, less0i + less1, out + 3 * away)
 
 
 @native(fastmath=STRICT)
@@ -130,12 +130,12 @@ def pass_odd(work: Ptr, source: int, target: int, count: int, done: int, roots: 
                     odd += work[root + 1] * work[pair + 3]
                     oddi += work[root + 1] * work[pair + 2]
                 turn = 2 * i * done
-                turned(work, roots + u * turn, even + odd, eveni - oddi, out + u * away)
-                turned(work, roots + (p - u) * turn, even - odd, eveni + oddi, out + (p - u) * away)
+                rotate(work, roots + u * turn, even + odd, eveni - oddi, out + u * away)
+                rotate(work, roots + (p - u) * turn, even - odd, eveni + oddi, out + (p - u) * away)
 
 
 @native(fastmath=STRICT, inline=False)
-def mixed(work: Ptr, n: int, signal: int, spare: int, roots: int, pairs: int) -> int:
+def transform_factors(work: Ptr, n: int, signal: int, spare: int, roots: int, pairs: int) -> int:
     """The transform of n complex numbers at work[signal], by way of as many at work[spare]; returns where of the two it is."""
     done = 1
     while done < n:
@@ -163,7 +163,7 @@ def prepare_chirp(work: Ptr, n: int, m: int, roots: int, chirp: int, spectrum: i
         work[spectrum + 2 * k], work[spectrum + 2 * k + 1] = re, im
         if k > 0:
             work[spectrum + 2 * (m - k)], work[spectrum + 2 * (m - k) + 1] = re, im
-    if mixed(work, m, spectrum, spare, roots, 0) == spare:
+    if transform_factors(work, m, spectrum, spare, roots, 0) == spare:
         for k in range(2 * m):
             work[spectrum + k] = work[spare + k]
     return 0
@@ -179,15 +179,18 @@ def multiply(work: Ptr, a: int, b: int, count: int) -> int:
 
 
 def bluestein(work: Ptr, n: int, m: int, signal: int, spare: int, roots: int, chirp: int, spectrum: int) -> int:
-    """As `mixed` for any n: a convolution with the chirp, by transforms of m points. `signal` and `spare` have room for m."""
+    """As `transform_factors` for any n: a convolution with the chirp, by transforms of m points.
+
+    `signal` and `spare` have room for m.
+    """
     multiply(work, signal, chirp, n)
     for k in range(2 * n, 2 * m):
         work[signal + k] = 0.0
-    there = mixed(work, m, signal, spare, roots, 0)
+    there = transform_factors(work, m, signal, spare, roots, 0)
     multiply(work, there, spectrum, m)
     for k in range(m):  # the inverse transform: that of the conjugates, conjugated
         work[there + 2 * k + 1] = -work[there + 2 * k + 1]
-    there = mixed(work, m, there, signal + spare - there, roots, 0)
+    there = transform_factors(work, m, there, signal + spare - there, roots, 0)
     for k in range(n):
         work[there + 2 * k] /= m
         work[there + 2 * k + 1] /= -m

@@ -22,7 +22,7 @@ RUN = 8
 
 
 @native(fastmath=STRICT)
-def rounded(x: Any, half: Static) -> Any:
+def round_to_half(x: Any, half: Static) -> Any:
     """x to the nearest number of the 16-bit type `half`, by way of f32; "": x."""
     if half == "float16":
         return like(x, f16_to_f32(f32_to_f16(cast(x, "f32"))))
@@ -41,7 +41,7 @@ def highest(s: Ptr, first: int, last: int) -> Any:
 
 
 @native(fastmath=STRICT)
-def sum_rounded(s: Ptr, first: int, last: int, half: Static) -> Any:
+def sum_half(s: Ptr, first: int, last: int, half: Static) -> Any:
     """The sum of s[first : last]. float16: rounded once. bfloat16: after each addition of a run, then once at the end.
 
     The expected values of onnx add bfloat16 numbers so, however many; but such a sum stays where it is when it is 256 times as
@@ -51,21 +51,21 @@ def sum_rounded(s: Ptr, first: int, last: int, half: Static) -> Any:
     if half != "bfloat16":
         for j in range(first, last):
             total += s[j]
-        return rounded(total, half)
+        return round_to_half(total, half)
     for start in range(first, last, RUN):
         run = like(s, 0)
         for j in range(start, min(start + RUN, last)):
-            run = rounded(run + s[j], half)
+            run = round_to_half(run + s[j], half)
         total += run
-    return rounded(total, half)
+    return round_to_half(total, half)
 
 
 @native(fastmath=STRICT)
-def softmax_rounded(s: Ptr, first: int, last: int, half: Static) -> None:
+def softmax_in_place(s: Ptr, first: int, last: int, half: Static) -> None:
     """In place: differences, exponentials, sum and quotients are rounded to `half`. Spec: the function of ONNX Softmax-13."""
     top = highest(s, first, last)
     for j in range(first, last):
-        s[j] = rounded(exp(rounded(s[j] - top, half)), half)
-    total = sum_rounded(s, first, last, half)
+        s[j] = round_to_half(exp(round_to_half(s[j] - top, half)), half)
+    total = sum_half(s, first, last, half)
     for j in range(first, last):
-        s[j] = rounded(s[j] / total, half)
+        s[j] = round_to_half(s[j] / total, half)

@@ -1,7 +1,7 @@
 """Kernels that steer a program: branches, loops, rows of what a loop scans. `run.loop` says what TAKEN does."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, span
 from ort_lite_cpu.run.loop import TAKEN
 
 
@@ -41,7 +41,7 @@ def take(x: Ptr, turn: Ptr, y: Ptr, outer: int, turns: int, inner: int, back: in
     """y[o, i] = x[o, t, i] for x (outer, turns, inner) and t = turn[0], counted from the end where back is 1."""
     t = turn[0]
     if t < 0 or t >= turns:
-        return failed(INDEX_OUT_OF_RANGE, t)
+        return failure_status(INDEX_OUT_OF_RANGE, t)
     if back != 0:
         t = turns - 1 - t
     for o in range(outer):
@@ -56,7 +56,7 @@ def give(x: Ptr, turn: Ptr, y: Ptr, outer: int, turns: int, inner: int, back: in
     """y[o, t, i] = x[o, i] for y (outer, turns, inner) and t = turn[0], counted from the end where back is 1."""
     t = turn[0]
     if t < 0 or t >= turns:
-        return failed(INDEX_OUT_OF_RANGE, t)
+        return failure_status(INDEX_OUT_OF_RANGE, t)
     if back != 0:
         t = turns - 1 - t
     for o in range(outer):
@@ -69,7 +69,7 @@ def give(x: Ptr, turn: Ptr, y: Ptr, outer: int, turns: int, inner: int, back: in
 @extents()
 def expect(condition: int, part: int, parts: int) -> int:
     """Fails where the condition is 0: the program was lowered for other cases."""
-    return OK if condition != 0 else failed(1)
+    return OK if condition != 0 else failure_status(1)
 
 
 @native
@@ -78,4 +78,4 @@ def refuse(
     condition: int, v0: int, v1: int, v2: int, v3: int, v4: int, v5: int, v6: int, v7: int, part: int, parts: int
 ) -> int:
     """Fails where the condition is 0; the others are for the message."""
-    return OK if condition != 0 else failed(1)
+    return OK if condition != 0 else failure_status(1)

@@ -98,7 +98,7 @@ def i32_to_narrow(x: Any, name: str) -> Any:
 
 
 @arithmetic("u8(f32,f32,static)")
-def quantized_narrow(x: Any, zero: Any, name: str) -> Any:
+def quantize_narrow(x: Any, zero: Any, name: str) -> Any:
     """x rounded, half to even, plus `zero`, saturated to the integer type of that name; NaN becomes its smallest value."""
     bits = NARROW_INTEGERS[name]
     low = 0.0 if name[0] == "u" else -float(1 << (bits - 1))

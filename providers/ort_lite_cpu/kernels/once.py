@@ -40,7 +40,7 @@ def run_once(
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
     spec = Spec.of(kernel, types, statics)
     few = sum(array.size for array in arrays) <= FEW
-    if otherwise is not None and (few or not kernels.all_come) and not kernels.held(spec):
+    if otherwise is not None and (few or not kernels.all_come) and not kernels.has_kernel(spec):
         otherwise()
         kernels.leave(spec)
         return

@@ -29,7 +29,7 @@ def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     x="walk(at_x, n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5)",
     y="walk(at_y, n0, t0, n1, t1, n2, t2, n3, t3, n4, t4, n5, t5)",
 )
-def strided(
+def copy_by_strides(
     x: Ptr,
     y: Ptr,
     at_x: int,
@@ -78,8 +78,8 @@ def strided(
 
 @native
 @extents(x="given", y="given", table="3 * rank")
-def strided_any(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
-    """As `strided` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
+def copy_by_table(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
+    """As `copy_by_strides` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
     rows = 1
     for k in range(rank - 1):
         rows *= table[k]

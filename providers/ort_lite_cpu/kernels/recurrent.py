@@ -110,7 +110,7 @@ def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
     return fmax(x, like(x, 0)) + log1p(exp(-fabs(x)))
 
 
-def clipped(x: Any, limit: float) -> Any:
+def clip(x: Any, limit: float) -> Any:
     return fmin(fmax(x, like(x, -limit)), like(x, limit)) if limit > 0 else x
 
 
@@ -208,7 +208,7 @@ def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple
 
 
 @native
-def turned(number: int, step: int, left: int, right: int) -> int:
+def alternate(number: int, step: int, left: int, right: int) -> int:
     """Every other step takes the blocks from `left` to `right` backwards: the weights of the last ones are in the cache still."""
     return number if step % 2 == 0 else left + right - 1 - number
 
@@ -261,13 +261,13 @@ def update_cell(
         if not null(peephole):
             zi += peephole[j] * old
             zf += peephole[2 * across + j] * old
-        gate_i = activate(clipped(zi, act.limit), f, act.a0, act.b0)
-        gate_f = like(old, 1) - gate_i if act.coupled != 0 else activate(clipped(zf, act.limit), f, act.a0, act.b0)
-        new = gate_f * old + gate_i * activate(clipped(zc, act.limit), g, act.a1, act.b1)
+        gate_i = activate(clip(zi, act.limit), f, act.a0, act.b0)
+        gate_f = like(old, 1) - gate_i if act.coupled != 0 else activate(clip(zf, act.limit), f, act.a0, act.b0)
+        new = gate_f * old + gate_i * activate(clip(zc, act.limit), g, act.a1, act.b1)
         if not null(peephole):
             zo += peephole[across + j] * new
         c[j] = new
-        h[j] = activate(clipped(zo, act.limit), f, act.a0, act.b0) * activate(new, k, act.a2, act.b2)
+        h[j] = activate(clip(zo, act.limit), f, act.a0, act.b0) * activate(new, k, act.a2, act.b2)
 
 
 @native
@@ -316,7 +316,7 @@ def lstm(
         return OK
     gather(shift(before, top * padded), (bottom - top) * padded, parts, lanes)
     for number in range(left, right):
-        block = turned(number, step, left, right)
+        block = alternate(number, step, left, right)
         at, weights = block * unit, shift(r, block * d.size * 4 * unit)
         peep = shift(peephole, 0 if null(peephole) else block * 3 * unit)
         for first in range(top, bottom, many):
@@ -412,8 +412,8 @@ def open_gates(
 ) -> None:
     """From sums to gates z, in place, and r, as reset = r * h."""
     for j in range(count):
-        gates[j] = activate(clipped(gates[j], limit), f, alpha, beta)
-        reset[j] = activate(clipped(gates[across + j], limit), f, alpha, beta) * h[j]
+        gates[j] = activate(clip(gates[j], limit), f, alpha, beta)
+        reset[j] = activate(clip(gates[across + j], limit), f, alpha, beta) * h[j]
 
 
 @native
@@ -423,7 +423,7 @@ def blend_state(
     """after = (1 - gate) * g(sums) + gate * h."""
     for j in range(count):
         z = gate[j]
-        after[j] = (like(z, 1) - z) * activate(clipped(sums[j], limit), g, alpha, beta) + z * h[j]
+        after[j] = (like(z, 1) - z) * activate(clip(sums[j], limit), g, alpha, beta) + z * h[j]
 
 
 @native
@@ -469,7 +469,7 @@ def linear_gru(
     if step >= d.steps:
         return OK
     for number in range(left, right):
-        block = turned(number, step, left, right)
+        block = alternate(number, step, left, right)
         at, weights, bias = block * unit, shift(r, block * d.size * 3 * unit), shift(recurrent_bias, block * 3 * unit)
         for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
@@ -492,8 +492,8 @@ def linear_gru(
 def reset_sums(gates: Ptr, hidden: Ptr, limit: float, alpha: float, beta: float, f: Static, across: int, count: int) -> None:
     """In place: gate z from the sums of both products, and the sum of the new state, its hidden share times gate r."""
     for j in range(count):
-        gates[j] = activate(clipped(gates[j] + hidden[j], limit), f, alpha, beta)
-        r = activate(clipped(gates[across + j] + hidden[across + j], limit), f, alpha, beta)
+        gates[j] = activate(clip(gates[j] + hidden[j], limit), f, alpha, beta)
+        r = activate(clip(gates[across + j] + hidden[across + j], limit), f, alpha, beta)
         gates[2 * across + j] += r * hidden[2 * across + j]
 
 
@@ -533,7 +533,7 @@ def rnn(
     if step >= d.steps:
         return OK
     for number in range(left, right):
-        block = turned(number, step, left, right)
+        block = alternate(number, step, left, right)
         at, weights = block * unit, shift(r, block * d.size * unit)
         for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
@@ -553,4 +553,4 @@ def rnn(
 @native
 def activate_sums(sums: Ptr, h: Ptr, limit: float, alpha: float, beta: float, f: Static, count: int) -> None:
     for j in range(count):
-        h[j] = activate(clipped(sums[j], limit), f, alpha, beta)
+        h[j] = activate(clip(sums[j], limit), f, alpha, beta)

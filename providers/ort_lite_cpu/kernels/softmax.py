@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import emitted, log
+from ort_lite.native.lang import emitter, log
 from ort_lite.native.marks import Emitted
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -41,7 +41,7 @@ def vectors_for(native: str, target: Target) -> dict[str, Any]:
     return {"lanes": tile_for("f32", target).lanes if native == "f32" else 0, "chains": chains, "fused": target.has_fma}
 
 
-@emitted("void(*f32,*f32,i64,i64,i64,static,static,static,static)")
+@emitter("void(*f32,*f32,i64,i64,i64,static,static,static,static)")
 def softmax_rows(
     builder: Any, x: Any, y: Any, first: Any, last: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool
 ) -> None:
@@ -72,10 +72,10 @@ def softmax_rows(
             sums = _add(emit, loaded, out, most, at, values[:chains], mask, fused)
             return sums + _raise(emit, unseen, at, values[chains:], count, mask)
 
-        values = _passed(emit, n, [emit.zero] * chains + [emit.constant(_LOWEST)] * chains, body, chains)
+        values = _loop_over(emit, n, [emit.zero] * chains + [emit.constant(_LOWEST)] * chains, body, chains)
         _clear(emit, done, n, change)
-        total = _joined(emit, values[:chains], emit.add)
-        return [following, _joined(emit, values[chains:], _larger(emit)), _factor(emit, top, total, logarithm)]
+        total = _reduce_lanes(emit, values[:chains], emit.add)
+        return [following, _reduce_lanes(emit, values[chains:], _larger(emit)), _factor(emit, top, total, logarithm)]
 
     none = emit.ir.Constant(emit.element, 0.0)
     _, tops = emit.loop(first, builder.add(first, emit.integer(2)), 1, [none, none], search)
@@ -83,7 +83,7 @@ def softmax_rows(
     _finish(emit, row_of(x if logarithm else y, end), row_of(y, end), n, change, logarithm)
 
 
-@emitted("void(*f32,*f32,i64,static,static,static,static)")
+@emitter("void(*f32,*f32,i64,static,static,static,static)")
 def softmax_row(builder: Any, x: Any, y: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool) -> None:
     """y[:n], which may be x, of one row of any length, pass by pass."""
     emit = Vectors(builder, x.type.pointee, lanes)
@@ -98,7 +98,7 @@ def _highest(emit: Vectors, x: Any, n: Any) -> Any:
     def body(at: Any, tops: Sequence[Any], count: int, mask: Any) -> list[Any]:
         return _raise(emit, x, at, tops, count, mask)
 
-    return _joined(emit, _passed(emit, n, [emit.constant(_LOWEST)] * QUICK, body, QUICK), _larger(emit))
+    return _reduce_lanes(emit, _loop_over(emit, n, [emit.constant(_LOWEST)] * QUICK, body, QUICK), _larger(emit))
 
 
 def _sum(emit: Vectors, x: Any, y: Any, n: Any, top: Any, chains: int, fused: bool) -> Any:
@@ -108,7 +108,7 @@ def _sum(emit: Vectors, x: Any, y: Any, n: Any, top: Any, chains: int, fused: bo
     def body(at: Any, sums: Sequence[Any], count: int, mask: Any) -> list[Any]:
         return _add(emit, _read(emit, x, at, count, mask), y, most, at, sums, mask, fused)
 
-    return _joined(emit, _passed(emit, n, [emit.zero] * chains, body, chains), emit.add)
+    return _reduce_lanes(emit, _loop_over(emit, n, [emit.zero] * chains, body, chains), emit.add)
 
 
 def _finish(emit: Vectors, given: Any, y: Any, n: Any, change: Any, logarithm: bool) -> None:
@@ -119,7 +119,7 @@ def _finish(emit: Vectors, given: Any, y: Any, n: Any, change: Any, logarithm: b
         _change(emit, given, y, at, count, mask, changes, logarithm)
         return list(values)
 
-    _passed(emit, n, [], body, QUICK)
+    _loop_over(emit, n, [], body, QUICK)
     _clear(emit, y, n, change)
 
 
@@ -131,7 +131,7 @@ def _clear(emit: Vectors, y: Any, n: Any, change: Any) -> None:
         return list(values)
 
     with emit.builder.if_then(emit.builder.fcmp_unordered("uno", change, change), likely=False):
-        _passed(emit, n, [], body, 1)
+        _loop_over(emit, n, [], body, 1)
 
 
 def _factor(emit: Vectors, top: Any, total: Any, logarithm: bool) -> Any:
@@ -203,7 +203,7 @@ def _exponential(emit: Vectors, t: Any, fused: bool) -> Any:
     return builder.select(builder.fcmp_ordered("<", t, emit.constant(LEAST)), emit.zero, e)
 
 
-def _passed(emit: Vectors, n: Any, values: Sequence[Any], body: Body, chains: int) -> list[Any]:
+def _loop_over(emit: Vectors, n: Any, values: Sequence[Any], body: Body, chains: int) -> list[Any]:
     """values = body(at, values, vectors, mask) for rounds of `chains` vectors, then of one, then the lanes that are left."""
     at, carried = emit.integer(0), list(values)
     if chains > 1:
@@ -214,7 +214,7 @@ def _passed(emit: Vectors, n: Any, values: Sequence[Any], body: Body, chains: in
     return emit.when(more, carried, lambda own: body(at, own, 1, emit.mask(rest)))
 
 
-def _joined(emit: Vectors, parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+def _reduce_lanes(emit: Vectors, parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
     """All lanes of all parts as one number, in a fixed order."""
     while len(parts) > 1:
         half = len(parts) // 2

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.lang import Ptr, emitted, native, shift
-from ort_lite_cpu.run.atomics import declared
+from ort_lite.native.lang import Ptr, emitter, native, shift
+from ort_lite_cpu.run.atomics import call_by_name
 
 SIZE, MIDDLE, LARGE = 4, 8, 16
 """Rows of a square: of elements of four bytes, those that SSE or NEON, AVX and AVX-512 hold."""
@@ -15,22 +15,22 @@ def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
     from llvmlite import ir
 
     numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
-    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
+    call_by_name(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
 
 
-@emitted("void(*T)")
+@emitter("void(*T)")
 def prefetch(builder: Any, pointer: Any) -> None:
     """See `ask_for`."""
     ask_for(builder, pointer)
 
 
-@emitted("void(*T)")
+@emitter("void(*T)")
 def prefetch_second(builder: Any, pointer: Any) -> None:
     """As `prefetch`, for more than the first cache level has room for."""
     ask_for(builder, pointer, 2)
 
 
-@emitted("void(*T,i64,*T,i64)")
+@emitter("void(*T,i64,*T,i64)")
 def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """y[j * y_step + i] = x[i * x_step + j] for i and j below SIZE."""
     _square(builder, x, x_step, y, y_step, 1)
@@ -40,7 +40,7 @@ def _small() -> int:
     return SIZE
 
 
-@emitted("i64()", needs="avx", otherwise=_small)
+@emitter("i64()", needs="avx", otherwise=_small)
 def best_size(builder: Any) -> Any:
     """LARGE where vectors hold more than SIZE elements of four bytes, else SIZE."""
     from llvmlite import ir
@@ -55,7 +55,7 @@ def _by_small(x: Ptr, x_step: int, y: Ptr, y_step: int) -> None:
             transpose_square(shift(x, i * x_step + j), x_step, shift(y, j * y_step + i), y_step)
 
 
-@emitted("void(*T,i64,*T,i64)", needs="avx", otherwise=_by_small)
+@emitter("void(*T,i64,*T,i64)", needs="avx", otherwise=_by_small)
 def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     from llvmlite import ir
 
@@ -68,7 +68,7 @@ def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
             _square(builder, at(x, x_step, i, j), x_step, at(y, y_step, j, i), y_step, MIDDLE // SIZE)
 
 
-@emitted("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
+@emitter("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
 def transpose_large(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """As `transpose_square` for i and j below LARGE."""
     _square(builder, x, x_step, y, y_step, LARGE // SIZE)
@@ -86,7 +86,7 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         moved = builder.gep(builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), line))]), [word(column)])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def mixed(a: Any, b: Any, order: Sequence[int]) -> Any:
+    def shuffle(a: Any, b: Any, order: Sequence[int]) -> Any:
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, len(order)), list(order)))
 
     def across(order: tuple[int, ...]) -> list[int]:
@@ -97,18 +97,18 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         """Elements `column` to `column` + SIZE of rows line, line + SIZE, ..."""
         parts = [builder.load(at(x, x_step, line + SIZE * k, column, part), align=nbytes) for k in range(times)]
         while len(parts) > 1:
-            parts = [mixed(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [shuffle(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
     low, high, front, back = (across(order) for order in ((0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)))
     for column in range(0, lanes, SIZE):
         a, b, c, d = (row(line, column) for line in range(SIZE))
-        pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
-        for number, value in enumerate(mixed(*pair, order) for pair in pairs for order in (front, back)):
+        pairs = [(shuffle(a, b, order), shuffle(c, d, order)) for order in (low, high)]
+        for number, value in enumerate(shuffle(*pair, order) for pair in pairs for order in (front, back)):
             builder.store(value, at(y, y_step, column + number, 0, value.type), align=nbytes)
 
 
-@emitted("void(*T,i64,*T,i64)")
+@emitter("void(*T,i64,*T,i64)")
 def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """As `transpose_large`, of elements of a byte, of which every vector holds a row.
 
@@ -125,13 +125,13 @@ def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> N
         moved = builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), number))])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def interleaved(a: Any, b: Any, first: int) -> Any:
+    def interleave(a: Any, b: Any, first: int) -> Any:
         order = [number for k in range(first, first + size // 2) for number in (k, size + k)]
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, size), order))
 
     lines = [builder.load(line(x, x_step, number), align=nbytes) for number in range(size)]
     for _ in range(size.bit_length() - 1):
         halves = zip(lines[: size // 2], lines[size // 2 :], strict=True)
-        lines = [interleaved(a, b, first) for a, b in halves for first in (0, size // 2)]
+        lines = [interleave(a, b, first) for a, b in halves for first in (0, size // 2)]
     for number, column in enumerate(lines):
         builder.store(column, line(y, y_step, number), align=nbytes)

@@ -71,16 +71,16 @@ class Builder:
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
         """Return the tensor under another shape, over the same memory."""
-        tensor = self.stored(tensor)
+        tensor = self.store(tensor)
         return Tensor(tensor.dtype, tuple(shape), tensor.buffer)
 
-    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+    def store(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
         """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
         if perm is not None and perm == tuple(range(len(tensor.shape))):
             perm = None
         if tensor.pending is not None:
             self._compute_in(tensor, perm)
-        tensor = self.computed(tensor)
+        tensor = self.materialize(tensor)
         if tensor.perm == perm:
             return tensor
         found = tensor.layouts.get(perm)
@@ -88,7 +88,7 @@ class Builder:
             found = tensor.layouts[perm] = self._permute(tensor, perm)
         return found
 
-    def computed(self, tensor: Tensor) -> Tensor:
+    def materialize(self, tensor: Tensor) -> Tensor:
         """`tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
             self.compute(tensor, tensor.pending.node or NOWHERE)
@@ -106,26 +106,26 @@ class Builder:
             return
         size = itemsize(tensor.dtype)
         for operand in narrow_operands(tensor, size):
-            self.computed(operand)
+            self.materialize(operand)
         whole = [leaf for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)]
         if sum(itemsize(leaf.dtype) for leaf in whole) < size:
             self.compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
 
     def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
         """Emits the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
-        from ort_lite_cpu.lowering.fuse import fused, leaves_in_memory
+        from ort_lite_cpu.lowering.fuse import fuse, leaves_in_memory
 
         perm, leaves = order[0] if order else storage_order(tensor), leaves_in_memory(tensor)
         # Leaves of the same shape take its storage order; others are read in logical order through strides.
-        stored = [self.stored(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
+        stored = [self.store(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
         for leaf in stored:
             require_broadcast(self.on_behalf(node), leaf.shape, tensor.shape)
         out = self.new(tensor.dtype, tensor.shape, perm)
-        loop = fused(tensor, leaves, stored, out)
-        if not self.all_come and not self.kernels.held(loop.spec):
-            from ort_lite_cpu.lowering.unfused import unfused
+        loop = fuse(tensor, leaves, stored, out)
+        if not self.all_come and not self.kernels.has_kernel(loop.spec):
+            from ort_lite_cpu.lowering.unfused import unfuse
 
-            loop, stored = unfused(self, node, tensor, loop, stored, out)
+            loop, stored = unfuse(self, node, tensor, loop, stored, out)
         self.emit(
             node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
         )
@@ -166,7 +166,7 @@ class Builder:
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
-        emit_permute(self.on_behalf(NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        emit_permute(self.on_behalf(NOWHERE), tensor, made, tensor.storage_shape, [old.index(axis) for axis in wanted])
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -174,12 +174,12 @@ class Builder:
         if tensor.dtype == dtype:
             return tensor
         if dtype not in tensor.casts:
-            from ort_lite_cpu.lowering.conversion import converted
+            from ort_lite_cpu.lowering.conversion import convert
 
-            tensor.casts[dtype] = self.computed(converted(self.computed(tensor), dtype))
+            tensor.casts[dtype] = self.materialize(convert(self.materialize(tensor), dtype))
         return tensor.casts[dtype]
 
-    def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
+    def pack(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
         """Return the packed form of a source; `make` makes it once."""
         key = (id(source), form)
         if key not in self._packed:
@@ -278,8 +278,8 @@ class Builder:
         expressions, or symbols of somebody else, become a requirement where the first kernel reads it.
         shared: outputs that may be, or hold, an array that the step was given, or a constant.
         """
-        given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
-        made = tuple(None if info is None else self.made_outside(info) for info in infos)
+        given = tuple(None if tensor is None else self.pin(tensor) for tensor in inputs)
+        made = tuple(None if info is None else self.add_external(info) for info in infos)
         self._unseen.update(
             {tensor.buffer: (node, tensor) for tensor in made if tensor is not None and tensor.buffer is not None}
         )
@@ -287,7 +287,7 @@ class Builder:
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
-    def taken_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
+    def take_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
         """The last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
 
         The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told. Of
@@ -306,7 +306,7 @@ class Builder:
         self.result.items.pop()
         return last
 
-    def made_outside(self, info: Info, name: str = "") -> Tensor:
+    def add_external(self, info: Info, name: str = "") -> Tensor:
         """A tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
         known = info.shape is not None and info.dtype is not None and info.dtype != "string"
         buffer = Buffer(product(info.shape or ()) * itemsize(info.dtype or "") if known else 0)
@@ -316,19 +316,19 @@ class Builder:
         self._define(buffer, tensor.shape)
         return tensor
 
-    def pinned(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+    def pin(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape.
 
         `node` is whose the copy is, for messages.
         """
-        tensor = self.stored(tensor)
+        tensor = self.store(tensor)
         buffer = tensor.buffer
         assert buffer is not None
         if not tensor.ranked:
             return tensor
         if buffer.constant is not None:
             if symbols(tensor.shape):  # Reshape gave the constant a shape that the run tells
-                return self.pinned(self.copied(tensor, node))
+                return self.pin(self.copy(tensor, node))
             # Folded constants may have strides of 0; kernels of a body read it from its first byte on.
             array = np.require(buffer.constant, requirements="C")
             if array is buffer.constant and array.shape == tensor.shape:
@@ -336,7 +336,7 @@ class Builder:
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
         pinned = self._pinned.setdefault(buffer, self._first_shape(buffer, tensor.shape))
         if pinned != tensor.shape:
-            return self.pinned(self.copied(tensor, node))
+            return self.pin(self.copy(tensor, node))
         self.result.primary[buffer] = tensor
         return tensor
 
@@ -359,7 +359,7 @@ class Builder:
         """Return True if the array that a buffer becomes may be somebody else's too."""
         return buffer.constant is not None or buffer in self.result.inputs or buffer in self._shared
 
-    def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+    def copy(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         """Return a copy of the tensor."""
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
@@ -387,5 +387,5 @@ class _OnBehalf:
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         self._builder.require(self._node, condition, message, numbers)
 
-    def stored(self, tensor: Tensor) -> Tensor:
-        return self._builder.stored(tensor)
+    def store(self, tensor: Tensor) -> Tensor:
+        return self._builder.store(tensor)

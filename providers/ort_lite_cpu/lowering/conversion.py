@@ -19,12 +19,12 @@ def _formula(source: str, target: str) -> str:
     return text
 
 
-def converted(x: Tensor, dtype: DType, saturate: bool = True, mode: str = "up") -> Tensor:
+def convert(x: Tensor, dtype: DType, saturate: bool = True, mode: str = "up") -> Tensor:
     """x as elements of another type, not computed yet. saturate, mode: of conversions to types narrower than 16 bits."""
     if x.dtype in NARROW_TYPES and dtype != _middle(x.dtype):
-        return converted(converted(x, _middle(x.dtype)), dtype, saturate, mode)
+        return convert(convert(x, _middle(x.dtype)), dtype, saturate, mode)
     if dtype in NARROW_TYPES:
-        x = converted(x, _middle(dtype)) if x.dtype != _middle(dtype) else x
+        x = convert(x, _middle(dtype)) if x.dtype != _middle(dtype) else x
     if x.dtype == POWERS:
         formula = "power_to_f32({0})"
     elif x.dtype in NARROW_TYPES:

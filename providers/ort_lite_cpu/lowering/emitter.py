@@ -26,5 +26,5 @@ class Emitter(Protocol):
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """See `NodeLowering.require`."""
 
-    def stored(self, tensor: Tensor) -> Tensor:
+    def store(self, tensor: Tensor) -> Tensor:
         """The tensor in memory, in logical order."""

@@ -32,12 +32,12 @@ def define(
     assert value is not None
     for operand in operands:
         require_broadcast(op, operand.shape, info.shape)
-    operands = [bounded(op, tensor, info.shape) for tensor in operands]
+    operands = [compute_before_broadcast(op, tensor, info.shape) for tensor in operands]
     pending = Expression(formula, tuple(operands), tuple(scalars), cost, op.node)
     tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
     if not op.options.fusion or op.values.remaining.get(value, 1) != 1 or _too_large(tensor):
-        op.builder.computed(tensor)
+        op.builder.materialize(tensor)
 
 
 def formula_tensor(
@@ -47,10 +47,10 @@ def formula_tensor(
     return Tensor(dtype, like.shape, pending=Expression(formula, tuple(operands), tuple(scalars)))
 
 
-def bounded(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
+def compute_before_broadcast(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
     if tensor.pending is not None and not same_shape(tensor.shape, shape):
-        op.builder.computed(tensor)
+        op.builder.materialize(tensor)
     return tensor
 
 

@@ -25,7 +25,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class Call(Protocol):
+class CheckedInstruction(Protocol):
     """The members of a `lowered.Instruction` that are checked."""
 
     @property
@@ -48,12 +48,14 @@ class Call(Protocol):
 class Failure:
     """A call that failed; `at` is the position that the kernel reports."""
 
-    def __init__(self, instruction: Call, descriptor: Sequence[int], memory: ctypes.Array[ctypes.c_int64], status: int) -> None:
+    def __init__(
+        self, instruction: CheckedInstruction, descriptor: Sequence[int], memory: ctypes.Array[ctypes.c_int64], status: int
+    ) -> None:
         """`descriptor` of the call, and the run's table of base addresses."""
         self._instruction, self._descriptor, self._memory = instruction, descriptor, memory
         self._code, self.at = status & 255, status >> 8
 
-    def given(self, operand: int) -> bool:
+    def has_operand(self, operand: int) -> bool:
         """Return True if the operand is more than a null pointer."""
         return self._instruction.operands[operand] is not None
 

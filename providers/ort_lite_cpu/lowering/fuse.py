@@ -20,7 +20,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, same_shape, scalar_c
 from ort_lite_cpu.types import HALVES, value_type
 
 
-class Fused(Record, frozen=False):
+class FusedLoop(Record, frozen=False):
     """The call of a loop: see `Builder.emit`."""
 
     spec: Spec
@@ -53,7 +53,7 @@ def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
     return [leaf for leaf in leaves_of(tensor) if scalar_constant(leaf) is None]
 
 
-def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> Fused:
+def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
     """The loop that computes a pending tensor into `out`. `stored` are its `leaves_in_memory`, as they lie there."""
     text = _Text(list(leaves))
     root = _write(text, tensor)
@@ -62,9 +62,11 @@ def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], ou
     spec = _spec(source, [*stored, out])
     whole = product(loops.dims)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
-    touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
+    touched = {f"x{k}": whole if aligned[k] else _reach_of(loops.dims, own) for k, own in enumerate(loops.strides)} | {
+        "y": whole
+    }
     work = _work(whole, text.cost)
-    return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
+    return FusedLoop(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 
 
 # --- One operator alone, whatever is broadcast
@@ -83,7 +85,7 @@ def generic_specs(tensor: Tensor) -> list[Spec]:
     return [*inner, generic_spec(tensor)]
 
 
-def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
+def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
     """The call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
     spec, text = _generic(tensor)
     size = out.size
@@ -92,7 +94,7 @@ def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
     touched["y"] = size
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and k not in alone), None)
     scalars = [size, *text.scalars]
-    return Fused(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
+    return FusedLoop(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
 
 
 def _generic(tensor: Tensor) -> tuple[Spec, _Text]:
@@ -124,7 +126,7 @@ def _spec(source: str, tensors: Sequence[Tensor]) -> Spec:
     return Spec.from_source(name, source.replace("NAME", name), language.__name__, [tensor.native for tensor in tensors])
 
 
-def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
+def _reach_of(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
     """Return what the loops touch of a leaf. What does not move in the innermost loop is read before it."""
     loops = list(zip(dims, strides, strict=True))
     if loops and same(strides[-1], 0):
@@ -159,7 +161,7 @@ def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
     scalars = {f"s{k}": _scalar(text, value, first) for k, value in enumerate(pending.scalars)}
     formula = pending.formula.format(*operands, **scalars)
     if tensor.dtype in HALVES and not last:
-        formula = _rounded(tensor.dtype, formula)
+        formula = _round_formula(tensor.dtype, formula)
     text.lines.append(f"{name} = {formula}")
     text.cost += pending.cost
     return name
@@ -178,7 +180,7 @@ def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
 
 def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
     """The loop nest, and for each leaf whether it lies element by element as the output does."""
-    dims = list(out.stored_shape)
+    dims = list(out.storage_shape)
     order = out.perm or tuple(range(len(out.shape)))
     strides = [_leaf_strides(out, leaf, order) for leaf in [*leaves, out]]
     kept = [k for k, dim in enumerate(dims) if not same(dim, 1)]
@@ -266,7 +268,7 @@ def _indices(outer: int) -> list[str]:
     return [*lines, "i0 = rest"]
 
 
-def _rounded(dtype: str, formula: str) -> str:
+def _round_formula(dtype: str, formula: str) -> str:
     """The formula, rounded to 16 bits if that is not the last thing it does."""
     widen, narrow = HALVES[dtype]
     return formula if formula.startswith(f"{widen}({narrow}(") else f"{widen}({narrow}({formula}))"

@@ -54,7 +54,7 @@ class Inlined(Record, frozen=False):
         return [item for item in self.items if isinstance(item, Instruction)]
 
 
-def given(values: Values, value: Value) -> Known | None:
+def pass_outer(values: Values, value: Value) -> Known | None:
     """An outer value as bodies get it: in memory, unless its elements are known. None: it is no tensor of known rank and numbers."""
     tensor, info = values.tensor(value), values.inference.of(value)
     if not tensor.ranked or not tensor.dtype or tensor.dtype == "string":
@@ -66,15 +66,15 @@ def in_memory(builder: Builder, tensor: Tensor) -> Tensor:
     """The tensor as instructions may read it wherever they are: what is computed in a branch is computed there alone."""
     if tensor.buffer is None and tensor.contents is not None:
         return tensor.replace()
-    tensor = builder.stored(tensor)
+    tensor = builder.store(tensor)
     builder.look_at(tensor)
     return tensor
 
 
-def inlined(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
+def inline_body(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
     """The body for these inputs, not yet part of the program. None where it has to be called."""
     body = values.bodies[graph]
-    captured = [given(values, value) for value in body.captures]
+    captured = [pass_outer(values, value) for value in body.captures]
     if None in captured:
         return None
     slots: dict[int, Known] = dict(enumerate([*inputs, *(one for one in captured if one is not None)]))
@@ -83,11 +83,11 @@ def inlined(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | 
         source = getattr(step.function, "source", None)
         if not isinstance(source, Source) or source.options.replace(inline=True) != values.options:
             return None
-        outputs = _lowered(values, source, [slots[slot] for slot in step.inputs], made)
+        outputs = _lower_into(values, source, [slots[slot] for slot in step.inputs], made)
         if outputs is None:
             return None
         slots.update(zip(step.outputs, outputs, strict=True))
-    for slot in body.returned:
+    for slot in body.result_slots:
         known = slots[slot] if type(slot) is int else _constant(slot)
         if known is None:
             return None
@@ -105,7 +105,7 @@ def settle(body: Body, inlined: bool) -> None:
                 settle(inner, inlined)
 
 
-def _lowered(values: Values, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
+def _lower_into(values: Values, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
     """The outputs of a program whose instructions are added to `made`. None, with nothing added, where those are not all of it."""
     child = values.inside(source.bodies)
     for value, (tensor, info) in zip(source.inputs, inputs, strict=True):

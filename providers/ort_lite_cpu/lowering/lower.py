@@ -78,7 +78,7 @@ class Lowering:
         live = {value: self.inference.of(value) for value in needed if value not in made}
         wanted = [value for value in outputs if value in made]
         step = DeferredSuffix(self._program, nodes, live, wanted, open_.value, open_.numbers)
-        inputs = tuple(self.builder.pinned(self.values.tensor(value)) for value in live)
+        inputs = tuple(self.builder.pin(self.values.tensor(value)) for value in live)
         results = []
         for value in wanted:
             buffer = Buffer(0)
@@ -156,18 +156,18 @@ class Lowering:
         info = self.inference.of(value)
         if isinstance(info.type, SequenceType):
             return tensor  # a list of its own; whoever hands it to the user copies the elements
-        tensor = self.builder.stored(tensor)
+        tensor = self.builder.store(tensor)
         buffer = tensor.buffer
         assert buffer is not None
         taken = {other.buffer for other in self.builder.result.outputs}
         node = self.builder.owner = value.producer or NOWHERE
         if buffer not in taken and not self.builder.is_shared(buffer):
-            return self.builder.pinned(tensor, node)
+            return self.builder.pin(tensor, node)
         if not tensor.ranked or tensor.dtype == "string":
             [made] = self.builder.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
             assert made is not None
             return made
-        return self.builder.pinned(self.builder.copied(tensor, node))
+        return self.builder.pin(self.builder.copy(tensor, node))
 
 
 def _copy(value: Any) -> list[Any]:

@@ -91,7 +91,7 @@ class HostStep(Record, frozen=False):
     """What the first run looks up for all."""
 
 
-class Region(Record):
+class ResultRegion(Record):
     """The result of a kernel, as the rows of an operand, for an activation in its epilogue or by another kernel."""
 
     tensor: Tensor
@@ -101,9 +101,9 @@ class Region(Record):
     ld: Dim = 0
 
 
-def whole(y: Tensor) -> Region:
+def whole(y: Tensor) -> ResultRegion:
     """All of a tensor."""
-    return Region(y, 1, y.size)
+    return ResultRegion(y, 1, y.size)
 
 
 class Requirement(Record, frozen=False):

@@ -18,7 +18,7 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Kernel, Message, Region, SymbolSource
+from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
@@ -95,11 +95,11 @@ class NodeLowering:
 
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
         """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
-        return self.builder.stored(self.raw(index), perm)
+        return self.builder.store(self.raw(index), perm)
 
-    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+    def store(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
         """The tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
-        return self.builder.stored(tensor, perm)
+        return self.builder.store(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
         """Return an input as a tensor; None if it is absent."""
@@ -110,7 +110,7 @@ class NodeLowering:
         value = self.node.inputs[index] if self.has(index) else None
         return None if value is None else self.values.constant(value)
 
-    def known(self, index: int) -> Array:
+    def read_array(self, index: int) -> Array:
         """The array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
         array = self.constant(index)
         if array is None:
@@ -135,13 +135,13 @@ class NodeLowering:
         return contents[0]
 
     def numbers(self, index: int) -> list[int]:
-        """Return the contents as numbers; otherwise like `known`."""
+        """Return the contents as numbers; otherwise like `read_array`."""
         value = self.node.inputs[index]
         assert value is not None
         contents = self.values.inference.of(value).contents
         if contents is not None and all(isinstance(element, int) for element in contents):
             return [element for element in contents if isinstance(element, int)]
-        return [int(element) for element in self.known(index).reshape(-1)]
+        return [int(element) for element in self.read_array(index).reshape(-1)]
 
     def dim(self, index: int, axis: int) -> int:
         """A dimension of input `index` as a number: where it is open, the node is lowered during the run. To be asked first."""
@@ -172,7 +172,7 @@ class NodeLowering:
         """Makes `tensor`, as it is, output 0: the output is the input. It is computed first if it is read more than once."""
         value = self.node.outputs[0]
         if value is not None and tensor.pending is not None and self.values.remaining.get(value, 1) != 1:
-            self.builder.computed(tensor)
+            self.builder.materialize(tensor)
         self.set(0, tensor)
 
     def alias(self, tensor: Tensor, index: int = 0) -> None:
@@ -185,7 +185,7 @@ class NodeLowering:
         """The same memory under another shape of as many elements."""
         return self.builder.view(tensor, shape)
 
-    def counted(self, dim: Dim, total: Tensor) -> None:
+    def read_dim(self, dim: Dim, total: Tensor) -> None:
         """`dim` of an output, which the shape rule left open, is total[0]: read here, between two segments."""
         found = as_symbol(dim)
         assert total.buffer is not None
@@ -205,12 +205,12 @@ class NodeLowering:
         array = np.require(array, requirements="C")
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
 
-    def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
+    def pack(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
         """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
 
         Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
-        return self.builder.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
+        return self.builder.pack(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
     def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
         """Nobody need keep the array of a constant: `restore`, which does not hold it, makes it again, bit for bit, of what it was
@@ -233,7 +233,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
-        result: Region | None = None,
+        result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
         """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
@@ -266,7 +266,7 @@ class NodeLowering:
             activate(self, result, named)
 
     def _activates_apart(
-        self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+        self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: ResultRegion
     ) -> bool:
         """Return True if an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
         if self.builder.all_come:

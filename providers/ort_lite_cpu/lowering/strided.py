@@ -20,7 +20,7 @@ def emit_permute(op: Emitter, x: Tensor, y: Tensor, shape: Shape, order: Sequenc
     """y = x (of `shape`, contiguous) with its axes in `order`."""
     steps = contiguous(shape)
     dims = tuple(shape[axis] for axis in order)
-    emit_strided(op, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+    emit_strided_copy(op, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
 
 
 def contiguous(shape: Shape) -> list[Dim]:
@@ -33,7 +33,7 @@ def contiguous(shape: Shape) -> list[Dim]:
     return strides[::-1]
 
 
-def emit_strided(
+def emit_strided_copy(
     op: Emitter,
     x: Tensor,
     y: Tensor,
@@ -47,7 +47,7 @@ def emit_strided(
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
     """
-    loops = _joined(dims, x_strides, y_strides)
+    loops = _merge_loops(dims, x_strides, y_strides)
     size = product(dims)
     operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
@@ -55,13 +55,13 @@ def emit_strided(
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
-        table = op.stored(Tensor("int64", (len(numbers),), contents=numbers))
+        table = op.store(Tensor("int64", (len(numbers),), contents=numbers))
         touched = {
             "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
             "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
         }
         operands.append(table)
-        op.emit(primitives.strided_any, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
+        op.emit(primitives.copy_by_table, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
@@ -71,7 +71,7 @@ def emit_strided(
         f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)
     }
     work = size // 4 if dense else size
-    op.emit(primitives.strided, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
+    op.emit(primitives.copy_by_strides, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
 
 
 def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Dim, Dim, Dim]], size: Dim) -> None:
@@ -85,7 +85,7 @@ def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Di
     op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, of_bytes=one, work=size // 4 if one else size)
 
 
-def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
+def _merge_loops(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
     """Dimensions with their two strides, as few as will do."""
     loops: list[tuple[Dim, Dim, Dim]] = []
     for n, s, t in zip(dims, x_strides, y_strides, strict=True):

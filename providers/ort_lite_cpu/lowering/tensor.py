@@ -66,7 +66,7 @@ class Tensor(Record, frozen=False):
         return None if self.buffer is None or self.perm is not None else self.buffer.constant
 
     @property
-    def stored_shape(self) -> Shape:
+    def storage_shape(self) -> Shape:
         """Dimensions in storage order."""
         return self.shape if self.perm is None else tuple(self.shape[axis] for axis in self.perm)
 

@@ -16,10 +16,10 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.lowering.emitter import Emitter
-from ort_lite_cpu.lowering.fuse import Fused, fused, generic, generic_specs, leaves_in_memory, read_before, spread_strides
-from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
+from ort_lite_cpu.lowering.fuse import FusedLoop, fuse, generic, generic_specs, leaves_in_memory, read_before, spread_strides
+from ort_lite_cpu.lowering.lowered import Kernel, Lowered, ResultRegion
 from ort_lite_cpu.lowering.operand_check import native_types
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
 from ort_lite_cpu.run.kernels import Kernels
 
@@ -36,10 +36,10 @@ class Computing(Protocol):
     def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
         """Emit the loops that compute a pending tensor."""
 
-    def computed(self, tensor: Tensor) -> Tensor:
+    def materialize(self, tensor: Tensor) -> Tensor:
         """Return the tensor, computed if it was pending."""
 
-    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = ...) -> Tensor:
+    def store(self, tensor: Tensor, perm: tuple[int, ...] | None = ...) -> Tensor:
         """Return the tensor in memory, its axes in the order of `perm`."""
 
     def on_behalf(self, node: Node) -> Emitter:
@@ -47,9 +47,9 @@ class Computing(Protocol):
 
 
 # --- Loops
-def unfused(
-    builder: Computing, node: Node, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor
-) -> tuple[Fused, list[Tensor]]:
+def unfuse(
+    builder: Computing, node: Node, tensor: Tensor, loop: FusedLoop, stored: list[Tensor], out: Tensor
+) -> tuple[FusedLoop, list[Tensor]]:
     """The loop of the last operation of a pending tensor, and its operands, in the place of `loop`, whose kernel is missing.
 
     What it reads is computed first, operation by operation. `loop` and `stored` as they are where that would need missing ones too.
@@ -64,13 +64,13 @@ def unfused(
             builder.compute(operand, operand.pending.node or node, *order)
     builder.result.wanted = wanted  # and not what would compute a part of it
     leaves = leaves_in_memory(tensor)
-    stored = [builder.stored(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
-    loop = fused(tensor, leaves, stored, out)
-    if builder.kernels.held(loop.spec):
+    stored = [builder.store(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
+    loop = fuse(tensor, leaves, stored, out)
+    if builder.kernels.has_kernel(loop.spec):
         return loop, stored
     before = read_before(pending.operands)
     spread = [
-        builder.computed(operand) if k in before else _spread(builder, node, operand, out)
+        builder.materialize(operand) if k in before else _spread(builder, node, operand, out)
         for k, operand in enumerate(pending.operands)
     ]
     return generic(tensor, spread, out), spread
@@ -79,25 +79,25 @@ def unfused(
 def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
     """An operand written out to the shape and the storage order of `out`."""
     same = same_shape(tensor.shape, out.shape)
-    tensor = builder.stored(tensor, out.perm) if same else builder.computed(tensor)
+    tensor = builder.store(tensor, out.perm) if same else builder.materialize(tensor)
     strides = spread_strides(tensor, out)
     if strides is None:
         return tensor
     made = builder.new(tensor.dtype, out.shape, out.perm)
-    dims = made.stored_shape
-    emit_strided(builder.on_behalf(node), tensor, made, dims, strides, contiguous(dims))
+    dims = made.storage_shape
+    emit_strided_copy(builder.on_behalf(node), tensor, made, dims, strides, contiguous(dims))
     return made
 
 
 # --- Epilogues
 def activates_apart(
-    builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+    builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: ResultRegion
 ) -> bool:
     """Return True if a kernel with an activation is missing, but the one without and the activation alone are available."""
     statics = contract(kernel).arrange(named)[1]
     types, kind = native_types(operands), {"kind": named["kind"]}
     spec = Spec(kernel, types, statics)
-    if builder.kernels.held(spec):
+    if builder.kernels.has_kernel(spec):
         return False
     apart = [Spec(kernel, types, {**dict(statics), "kind": ""}), Spec(activate_rows, [result.tensor.native], kind)]
     if not builder.kernels.hold(apart):
@@ -106,7 +106,7 @@ def activates_apart(
     return True
 
 
-def activate(op: Emitter, result: Region, named: Mapping[str, Any]) -> None:
+def activate(op: Emitter, result: ResultRegion, named: Mapping[str, Any]) -> None:
     """The activation, in place."""
     given: dict[str, Any] = {"rows": result.rows, "columns": result.columns, "at": result.at, "ld": result.ld}
     given |= {name: named[name] for name in ("alpha", "beta", "kind")}

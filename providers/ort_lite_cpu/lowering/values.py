@@ -54,12 +54,12 @@ class Values:
     def inside(self, bodies: Mapping[Graph, Body]) -> Values:
         """Return those of a body of a node of this program, whose instructions may become part of it."""
         values = Values((), self.inference.rules, self.options, bodies, self.program)
-        values.outer, values.is_body, values.free = self.known, True, self.free
+        values.outer, values.is_body, values.free = self.available_symbols, True, self.free
         values.builder.result.assumptions = self.builder.result.assumptions
         return values
 
     @property
-    def known(self) -> frozenset[Symbol]:
+    def available_symbols(self) -> frozenset[Symbol]:
         """Symbols that have a value when what is lowered next runs."""
         return self.outer | self.builder.result.sources.keys()
 
@@ -96,7 +96,7 @@ class Values:
 
     def _add_input(self, value: Value, info: Info) -> None:
         self.inference.infos[value] = info
-        tensor = self.tensors[value] = self.builder.made_outside(info, value.name)
+        tensor = self.tensors[value] = self.builder.add_external(info, value.name)
         assert tensor.buffer is not None
         self.builder.result.inputs.append(tensor.buffer)
         self.builder.result.input_infos.append(info)
@@ -113,7 +113,7 @@ class Values:
             raise Open(value)
         if count > CONTENTS_LIMIT:
             raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements").about(node)
-        tensor = self.builder.stored(self.tensor(value))
+        tensor = self.builder.store(self.tensor(value))
         assert tensor.buffer is not None
         if tensor.buffer not in self.builder.result.inputs:
             self.builder.result.items.append(None)

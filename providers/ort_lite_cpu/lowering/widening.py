@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ort_lite.dtypes import DType, to_numpy
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
-from ort_lite_cpu.lowering.conversion import converted
+from ort_lite_cpu.lowering.conversion import convert
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.lowering.values import Open, Values
@@ -78,8 +78,8 @@ def _as(values: Values, tensor: Tensor, dtype: DType | None, readers: int = 1) -
     """Return the tensor in another element type, converted where it is read if there is one reader."""
     if dtype is None or tensor.dtype == dtype:
         return tensor
-    result = converted(tensor, dtype)
+    result = convert(tensor, dtype)
     result.name = tensor.name
     if readers != 1 or not values.options.fusion:
-        values.builder.computed(result)
+        values.builder.materialize(result)
     return result

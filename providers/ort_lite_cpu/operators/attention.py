@@ -13,7 +13,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
@@ -34,12 +34,12 @@ class Heads(Record):
         batch, heads, rows, size = self.shape
         return {"batch": batch, "heads": heads, "rows": rows, "size": size}
 
-    def named(self, prefix: str) -> dict[str, Any]:
+    def arguments(self, prefix: str) -> dict[str, Any]:
         """Return the tensor's offset and strides, keyed by the kernels' parameter names."""
-        return {f"{prefix}_at": self.at, **steps_named(prefix, self.steps)}
+        return {f"{prefix}_at": self.at, **step_arguments(prefix, self.steps)}
 
 
-def steps_named(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
+def step_arguments(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
     """Steps from one batch, head and row to the next, by the names of the kernels' parameters."""
     batch, head, row = steps
     return {f"{prefix}_batch": batch, f"{prefix}_head": head, f"{prefix}_row": row}
@@ -78,9 +78,9 @@ class Mask(Record):
         return "" if self.tensor is None else "bool" if self.tensor.dtype == "bool" else "add"
 
     @property
-    def named(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The mask's strides, width and kind, keyed by the kernels' parameter names."""
-        return {**steps_named("m", self.steps), "columns": self.columns, "masked": self.kind}
+        return {**step_arguments("m", self.steps), "columns": self.columns, "masked": self.kind}
 
 
 def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
@@ -96,7 +96,7 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     return Mask(tensor, steps, shape[3])
 
 
-class Rules(Record):
+class AttentionOptions(Record):
     """The options of attention, apart from its operands. Fields are parameters of the kernel `gemm.attention.attend`."""
 
     scale: float = 0.0
@@ -116,7 +116,7 @@ class Rules(Record):
     """The 16-bit type to which the softmax is rounded, or ""."""
 
     @property
-    def named(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """All but the scale, which goes to one of two kernels."""
         window = {"left": min(self.left, kernels.FAR), "right": min(self.right, kernels.FAR)}
         keys = {"past": self.past, "extra": self.extra, "anchored": self.anchored}
@@ -125,7 +125,7 @@ class Rules(Record):
 
 
 def emit_attention(
-    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None
+    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None = None
 ) -> None:
     """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
@@ -143,9 +143,9 @@ def emit_attention(
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
     others = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
     sizes = {**q.sizes, "length": length, "value_size": value_size}
-    given = {**sizes, **q.named("q"), **steps_named("y", y.steps), **mask.named, **rules.named}
+    given = {**sizes, **q.arguments("q"), **step_arguments("y", y.steps), **mask.arguments, **rules.arguments}
     given |= {"group": floordiv(heads, kv_heads), "room": room}
-    places = {**k.named("k"), **v.named("v"), "scale": rules.scale}
+    places = {**k.arguments("k"), **v.arguments("v"), "scale": rules.scale}
     many = less(kernels.FEW, rows)
     work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
     if not same(many, 1):
@@ -182,7 +182,7 @@ def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
         op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
 
 
-def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
+def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: AttentionOptions, scores: Tensor | None) -> None:
     """Require that lengths, sinks and scores match the batch, the heads and the score matrix."""
     batch, heads, rows, _ = q.shape
     if rules.lengths is not None:
@@ -193,7 +193,7 @@ def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: Rules, scores: Te
         op.agree(scores.shape, (batch, heads, rows, k.shape[2]), "the scores do not fit queries and keys")
 
 
-def joined(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:
+def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:
     """`new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself where there is no past."""
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
@@ -225,9 +225,9 @@ def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, pas
         before = past.shape[-2]
         total = before + rows
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
-        emit_strided(op, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
+        emit_strided_copy(op, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
     steps = (heads * total * size, total * size, size, 1)
-    emit_strided(op, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
+    emit_strided_copy(op, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
 
 
 @operator("Attention", since=23, types=REAL | frozenset(HALVES))
@@ -236,11 +236,11 @@ def attention(op: NodeLowering) -> None:
 
     16-bit floats are computed as float32 and rounded once; with `CPUOptions.steps` wherever an operator of its function ends.
     """
-    wide = _computed_in(op)
+    wide = _softmax_type(op)
     half = op.raw(0).dtype if op.raw(0).dtype in op.options.steps and wide == "float32" else ""
     q, k, v = (heads_of(op, op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
     past = op.optional(4)
-    k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
+    k, v = join_past(op, past, k, 1), join_past(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = _lengths(op, q.shape[0], k.shape[2])
     rules = _rules(op, past, lengths, half, _softmax_precision(op, half))
@@ -269,9 +269,9 @@ def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
     return op.input(6)
 
 
-def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
+def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> AttentionOptions:
     """Return the node's options. If `half` is set, queries and keys are already scaled."""
-    return Rules(
+    return AttentionOptions(
         scale=1.0 if half else float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),
         left=op.attr("left_window_size", -1),
@@ -292,7 +292,7 @@ def _stage(op: NodeLowering) -> int:
     return stage
 
 
-def _computed_in(op: NodeLowering) -> DType:
+def _softmax_type(op: NodeLowering) -> DType:
     """float64 if any operand is, or the softmax of float32 is asked to be; one of 16 bits cannot tell."""
     types = {op.raw(index).dtype for index in range(3)}
     double = op.attr("softmax_precision", 0) == to_onnx("float64") and op.raw(0).dtype not in HALVES
@@ -311,7 +311,7 @@ def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     scale = float(op.attr("scale", 0.0))
     root = "sqrt({s0})" if scale else "sqrt(like({0}, 1) / sqrt({s0}))"
     text = f"{widen}({narrow}({{0}} * {widen}({narrow}({root}))))"
-    return op.builder.computed(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
+    return op.builder.materialize(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
 
 
 def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:

@@ -1,6 +1,6 @@
 """Cast and CastLike: between all native element types, as elementwise expressions."""
 
-from ort_lite_cpu.lowering.conversion import converted
+from ort_lite_cpu.lowering.conversion import convert
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import NARROW, NATIVE, operator
@@ -20,7 +20,7 @@ def cast(op: NodeLowering) -> None:
     if x.dtype == target:
         op.pass_on(x)
         return
-    tensor = converted(x, target, bool(op.attr("saturate", 1)), op.attr("round_mode", "up"))
+    tensor = convert(x, target, bool(op.attr("saturate", 1)), op.attr("round_mode", "up"))
     pending = tensor.pending
     assert pending is not None
     define(op, pending.formula, pending.operands)

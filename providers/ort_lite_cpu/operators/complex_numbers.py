@@ -7,7 +7,7 @@ from ort_lite.dtypes import COMPLEX
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import emit_strided
+from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, pairs
 from ort_lite_cpu.registry import find_native, operator
 from ort_lite_cpu.types import PARTS
@@ -28,17 +28,17 @@ def by_parts(op: NodeLowering) -> None:
         return
     given = {value: op.raw(k) for k, value in enumerate(node.inputs) if value is not None}
     inputs = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
-    whole = {value: op.stored(values.tensor(value)) for value in inputs}
+    whole = {value: op.store(values.tensor(value)) for value in inputs}
     infos = {value: values.inference.of(value) for value in inputs}
     parts: list[list[Tensor | None]] = []
     try:
         for part in range(2):
             for value in inputs:
-                values.tensors[value] = _taken(op, whole[value], part)
+                values.tensors[value] = _take_part(op, whole[value], part)
                 values.inference.infos[value] = _as_part(infos[value])
             lower = _Imaginary if part else NodeLowering
             native.lower(lower(values, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
-            parts.append([None if value is None else values.builder.stored(values.tensors[value]) for value in node.outputs])
+            parts.append([None if value is None else values.builder.store(values.tensors[value]) for value in node.outputs])
     finally:
         values.tensors.update(whole)
         values.inference.infos.update(infos)
@@ -58,9 +58,9 @@ def _as_part(info: Info) -> Info:
     return Info(TensorType(PARTS[type_.dtype], type_.shape)) if isinstance(type_, TensorType) and type_.dtype in PARTS else info
 
 
-def _taken(op: NodeLowering, x: Tensor, part: int) -> Tensor:
+def _take_part(op: NodeLowering, x: Tensor, part: int) -> Tensor:
     made = op.temporary(PARTS[x.dtype], x.shape)
-    emit_strided(op, pairs(x), made, (x.size,), [2], [1], part)
+    emit_strided_copy(op, pairs(x), made, (x.size,), [2], [1], part)
     return made
 
 
@@ -69,4 +69,4 @@ def _join(op: NodeLowering, index: int, parts: Sequence[Tensor | None]) -> None:
         y = op.output(index)
         for part, made in enumerate(parts):
             assert made is not None
-            emit_strided(op, made, pairs(y), (y.size,), [1], [2], 0, part)
+            emit_strided_copy(op, made, pairs(y), (y.size,), [1], [2], 0, part)

@@ -12,7 +12,7 @@ from ort_lite.inference import UNKNOWN, Info, constant_info
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.copying import assign, contiguous, stacked
+from ort_lite_cpu.operators.copying import assign, contiguous, stack
 from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
 from ort_lite_cpu.operators.rowless import Rowless, info_of
 from ort_lite_cpu.registry import ANY, operator
@@ -55,7 +55,7 @@ def _nobody_calls(op: NodeLowering, *graphs: Graph) -> None:
         settle(op.values.bodies[graph], inlined=True)
 
 
-def _passed_on(graph: Graph) -> set[int]:
+def _passthrough_outputs(graph: Graph) -> set[int]:
     """The outputs of the body that are one of its inputs, a capture or a constant, and not computed by it."""
     return {k for k, value in enumerate(graph.outputs) if value.producer is None or value.producer.graph is not graph}
 
@@ -73,7 +73,7 @@ def if_(op: NodeLowering) -> None:
     def step(condition: Array, *captured: Any) -> list[Any]:
         return branches[bool(_only(condition, "condition"))]([], captured)
 
-    shared = _passed_on(then_graph) | _passed_on(else_graph)
+    shared = _passthrough_outputs(then_graph) | _passthrough_outputs(else_graph)
     op.values.host(op.node, step, python=False, captures=captures, shared=shared)
 
 
@@ -97,7 +97,7 @@ def loop(op: NodeLowering) -> None:
     carried = given - 2
     stacks = len(body_graph.outputs) - 1 - carried
     rowless = Rowless(op, body_graph, captures, carried, [(0,)] * stacks)
-    kinds = [_known(op, k) for k in range(2, given)]
+    kinds = [_info_before_run(op, k) for k in range(2, given)]
 
     def step(*arrays: Any) -> list[Any]:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
@@ -117,12 +117,12 @@ def loop(op: NodeLowering) -> None:
         if not trip:
             start = [constant_info(np.array(0)), constant_info(np.array(going)), *map(info_of, state, kinds)]
             return [*state, *rowless(start, captured)]
-        return [*state, *(stacked(op.node, rows, 0) for rows in scans)]
+        return [*state, *(stack(op.node, rows, 0) for rows in scans)]
 
     op.values.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
-def _known(op: NodeLowering, index: int) -> Info:
+def _info_before_run(op: NodeLowering, index: int) -> Info:
     """The Info of an input before the run."""
     value = op.node.inputs[index]
     return UNKNOWN if value is None else op.values.inference.of(value)
@@ -157,7 +157,7 @@ def scan(op: NodeLowering) -> None:
     out_axes = op.attr("scan_output_axes", [0] * outputs)
     out_backward = op.attr("scan_output_directions", [0] * outputs)
     rowless = Rowless(op, body_graph, captures, states, [(axis,) for axis in out_axes])
-    kinds = [_known(op, k) for k in range(states)]
+    kinds = [_info_before_run(op, k) for k in range(states)]
 
     def step(*arrays: Any) -> list[Any]:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
@@ -165,10 +165,13 @@ def scan(op: NodeLowering) -> None:
         state, rows = _turns(body, list(arrays[:states]), rolled, arrays[given:])
         if rows:
             turned = [[row[k] for row in (rows[::-1] if back else rows)] for k, back in enumerate(out_backward)]
-            wholes = [stacked(op.node, parts, 0) for parts in turned]
+            wholes = [stack(op.node, parts, 0) for parts in turned]
         else:
             wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
-        return [*state, *(contiguous(op.node, _moved(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True))]
+        return [
+            *state,
+            *(contiguous(op.node, _move_first_axis(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True)),
+        ]
 
     op.values.host(op.node, step, python=False, captures=captures, shared=range(states))
 
@@ -178,13 +181,13 @@ def _slice_info(rolled: Array) -> Info:
     return Info(TensorType(from_numpy(rolled.dtype), rolled.shape[1:]))
 
 
-def _moved(whole: Array, axis: int) -> Array:
+def _move_first_axis(whole: Array, axis: int) -> Array:
     """The first axis moved to where it belongs. Rows of unknown rank may have fewer axes than that."""
     return np.moveaxis(whole, 0, axis) if -whole.ndim <= axis < whole.ndim else whole
 
 
 @operator("Scan", types=ANY)
-def scan_batched(op: NodeLowering) -> None:
+def scan_batch(op: NodeLowering) -> None:
     """A scan for each of a batch, along axis 1, as long as sequence_lens says; zeros behind. Spec: ONNX Scan-8.
 
     Backwards means from the end of each sequence, not of its padding.
@@ -209,7 +212,7 @@ def scan_batched(op: NodeLowering) -> None:
             end, found = _turns(body, [np.asarray(x[b], order="C") for x in start], rolled, arrays[given:])
             ends.append(end)
             rows.append(found)
-        states_now = [stacked(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
+        states_now = [stack(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
         results = next((found[0] for found in rows if found), None)
         if results is None:
             slices = [*(_slice_info(x) for x in start), *(Info(TensorType(from_numpy(x.dtype), x.shape[2:])) for x in xs)]

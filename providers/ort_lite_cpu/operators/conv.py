@@ -16,14 +16,14 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation, p
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
-from ort_lite_cpu.lowering.lowered import Region, whole
+from ort_lite_cpu.lowering.lowered import ResultRegion, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
-from ort_lite_cpu.operators.joined import joined_output, laid
+from ort_lite_cpu.operators.joined import locate, output_in_concat
 from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
 
@@ -81,7 +81,7 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
     epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act)
     alone = pixels or sizes.is_depthwise or epilogue.residual is not None
     image = op.input(0, perm)
-    emit(op, sizes, image, weight, op.output(0, perm) if alone else joined_output(op), epilogue)
+    emit(op, sizes, image, weight, op.output(0, perm) if alone else output_in_concat(op), epilogue)
 
 
 # --- Kernels
@@ -92,30 +92,30 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
     elif weight.array is not None and (edge := _winograd_edge(op, sizes, x)):
-        _emit_winograd(op, sizes.turned, edge, x, weight, y, epilogue)
+        _emit_winograd(op, sizes.column_as_line, edge, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> Region:
-    """Return the result as rows of pixels, at the offset and stride that `laid` returned."""
-    return Region(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
+def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> ResultRegion:
+    """Return the result as rows of pixels, at the offset and stride that `locate` returned."""
+    return ResultRegion(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
 
 
 def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
     """Return True if the convolution is one matrix product per group, with no groups joined."""
     least = tile_for(x.native, op.target).least_columns
-    return sizes.sees_one_pixel and not sizes.is_depthwise and (sizes.groups == 1 or _joined_groups(sizes, least) == 1)
+    return sizes.sees_one_pixel and not sizes.is_depthwise and (sizes.groups == 1 or _groups_to_merge(sizes, least) == 1)
 
 
 def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, laid(y)
+    tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, locate(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
-    w = weight.packed(
+    w = weight.pack(
         op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
     )
     operands = [x, w, epilogue.bias, epilogue.residual, to]
-    given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.named, **tile.statics}
+    given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.arguments, **tile.statics}
     in_place = (4, 3) if at_least(depth_of(tile.vectors), k) else None
     op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place, result=_result(sizes, to, lies))
 
@@ -123,7 +123,7 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
     """0 where Winograd's convolution is not used."""
     allowed = x.dtype == "float32" and op.options.winograd
-    return sizes.turned.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
+    return sizes.column_as_line.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
 
 def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
@@ -132,24 +132,24 @@ def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     if sizes.is_pointwise or sizes.is_depthwise or _winograd_edge(op, sizes, x):
         return False
     tile = _tile(op, sizes, x)
-    return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
+    return suits_pixels(op, sizes, tile, _groups_to_merge(sizes, tile.least_columns))
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile, groups = _tile(op, sizes, x), sizes.groups
     if weight.tensor is None:
-        joined = _joined_groups(sizes, tile.least_columns)
+        joined = _groups_to_merge(sizes, tile.least_columns)
         groups = sizes.groups // joined
         form = f"filters {groups} of {joined}, {tile.columns}"
-        w = weight.packed(
+        w = weight.pack(
             op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.kernels)
         )
     else:
         w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
-    to, lies = laid(y)
+    to, lies = locate(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
-    given = {**sizes.replace(groups=groups).named, **lies, **epilogue.activation.named, **tile.statics}
+    given = {**sizes.replace(groups=groups).arguments, **lies, **epilogue.activation.arguments, **tile.statics}
     op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, lies))
 
 
@@ -159,7 +159,7 @@ def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
     return tall_tile(x.native, op.target) if two_vectors else tile
 
 
-def _joined_groups(sizes: Geometry, width: int) -> int:
+def _groups_to_merge(sizes: Geometry, width: int) -> int:
     """Return how many groups to merge into one, padded with zeros: as many as fill a panel, which is computed in full anyway."""
     if not isinstance(sizes.outputs, int):
         return 1
@@ -190,7 +190,7 @@ def _pack_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int)
 
 def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     if weight.tensor is None:
-        w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
+        w = weight.pack(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
         emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
@@ -199,7 +199,7 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     operands, lanes = [x, w, epilogue.bias, epilogue.residual, y], tile_for(x.native, op.target).lanes
     tile = depthwise.tile_of(op.target, lanes, unrolled["taps"], sizes.channels, sizes.result[2])
     statics = {**unrolled, **tile, "lanes": lanes}
-    given: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **statics}
+    given: dict[str, Any] = {**sizes.arguments, **epilogue.activation.arguments, **statics}
     op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 
 
@@ -213,16 +213,16 @@ def _emit_winograd(
     groups, taps, outputs = sizes.groups, sizes.kernel[2], sizes.outputs // sizes.groups
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
     form = f"winograd {edge} {stride} {axes} {groups} {columns} {tile.columns}"
-    u = weight.packed(
-        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.kernels, stride, axes)
+    u = weight.pack(
+        op, form, lambda array: winograd.filter_panels(array, groups, edge, columns, tile, op.kernels, stride, axes)
     )
     size = winograd.scratch_size(edge, taps, stride, axes, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
-    to, lies = laid(y)
+    to, lies = locate(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
     statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "axes": axes}
     statics["shares"] = winograd.shares_for(block, tile)
-    given = {**sizes.named, **lies, **epilogue.activation.named, **statics}
+    given = {**sizes.arguments, **lies, **epilogue.activation.arguments, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
     given |= {"block": block, "columns": columns, "size": size}
@@ -239,7 +239,7 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
     if sizes.axes == 1:  # as many numbers as of a tile along both axes
         assert isinstance(sizes.kernel[2], int)
-        about *= winograd.seen_by(edge, sizes.kernel[2], 1)
+        about *= winograd.input_extent(edge, sizes.kernel[2], 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

@@ -136,14 +136,14 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
-    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
+    w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
     heights, across = _block(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw
     table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
-    named: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **tile.statics}
+    named: dict[str, Any] = {**sizes.arguments, **epilogue.activation.arguments, **tile.statics}
     op.emit(pixels.conv_pixels, operands, **named, heights=heights, across=across, work=sizes.work, result=whole(y))
 
 

@@ -56,7 +56,7 @@ class Plane(Record):
         in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
         return {**made, "front": self.ahead, "behind": behind if in_place else -1}
 
-    def copied(self, band: int) -> int:
+    def scratch_size(self, band: int) -> int:
         """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
         return 3 + ((band - 1) * self.down + self.lines) * self.across * (self.ow + (self.taps - 1) // self.across)
 
@@ -79,7 +79,7 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
         return None
     if lines * taps > plane_rows.MAX_TAPS or 2 * ow < lanes:
         return None
-    lanes, held = lanes if ow >= lanes else lanes // 2, plane_rows.held(op.target, lines * taps)
+    lanes, held = lanes if ow >= lanes else lanes // 2, plane_rows.weights_fit(op.target, lines * taps)
     return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
 
 
@@ -142,17 +142,19 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
         "pixels": product(sizes.size),
         "ones": ones,
     }
-    op.emit(planes.pointwise, operands, **given, **epilogue.activation.named, **tile.statics, work=sizes.work, result=whole(y))
+    op.emit(
+        planes.pointwise, operands, **given, **epilogue.activation.arguments, **tile.statics, work=sizes.work, result=whole(y)
+    )
 
 
 def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
     """(rows of a pointwise weight, each with its bias behind it, how many columns that is more: 0 or 1)."""
     bias = op.constant(2)
     if bias is None:
-        return weight.packed(op, "rows", lambda array: array.reshape(len(array), -1)), 0
+        return weight.pack(op, "rows", lambda array: array.reshape(len(array), -1)), 0
     column = bias[:, None]
     form = f"rows and bias {digest(bias.tobytes()).hex()}"
-    return weight.packed(op, form, lambda array: np.concatenate([array.reshape(len(array), -1), column], 1)), 1
+    return weight.pack(op, form, lambda array: np.concatenate([array.reshape(len(array), -1), column], 1)), 1
 
 
 class Depthwise(Record, eq=False):
@@ -175,22 +177,22 @@ class Depthwise(Record, eq=False):
         return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
 
     @property
-    def named(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The sizes, keyed by the kernels' parameter names, except for those that depend on how many rows are computed at once."""
-        return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
+        return {name: self.sizes.arguments[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
 
     @property
     def weights(self) -> Tensor:
         """The filter weights, packed as planes if they are constant."""
-        return self.weight.tensor or self.weight.packed(self.op, "planes", lambda array: array)
+        return self.weight.tensor or self.weight.pack(self.op, "planes", lambda array: array)
 
     def emit(self, y: Tensor) -> None:
         """Emit the depthwise convolution into `y`."""
         op, plane, epilogue, x = self.op, self.plane, self.epilogue, self.op.input(0)
-        band = plane.band(plane.copied, planes.BAND)
-        scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band)))
+        band = plane.band(plane.scratch_size, planes.BAND)
+        scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band)))
         operands = [x, self.weights, epilogue.bias, epilogue.residual, y, scratch]
-        given = {**self.named, **epilogue.activation.named, "band": band, "lanes": plane.lanes}
+        given = {**self.arguments, **epilogue.activation.arguments, "band": band, "lanes": plane.lanes}
         op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4, result=whole(y))
 
 
@@ -200,10 +202,10 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
     apart = min(apart for apart in planes.APART if apart >= plane_rows.ROWS * plane.ow)
     band = plane.band(lambda rows: rows * plane.ow, apart)
-    scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band) + (sizes.channels + ones) * apart))
+    scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band) + (sizes.channels + ones) * apart))
     operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, y := op.output(0), scratch]
-    given = {**first.named, "m": sizes.outputs, "band": band, "ones": ones, "low1": between.low, "high1": between.high}
-    given |= {"narrow": plane.lanes, "apart": apart // tile.lanes, **epilogue.activation.named, **tile.statics}
+    given = {**first.arguments, "m": sizes.outputs, "band": band, "ones": ones, "low1": between.low, "high1": between.high}
+    given |= {"narrow": plane.lanes, "apart": apart // tile.lanes, **epilogue.activation.arguments, **tile.statics}
     op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work, result=whole(y))
 
 

@@ -18,7 +18,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import transposed
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv import by_pixels, emit_conv, require_equal, sizes_of
 from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
@@ -33,7 +33,7 @@ MOST_PHASES, MOST_TAPS = 4096, 1 << 16
 Emit = Callable[[NodeLowering, Geometry, Tensor, Weight, Tensor, Epilogue], None]
 
 
-class Phase(Record):
+class OutputPhase(Record):
     """One phase of one axis: output positions first, first + stride, ..., `count` of them, by the taps in order of input."""
 
     taps: tuple[int, ...]
@@ -59,7 +59,7 @@ def conv_transpose(op: NodeLowering) -> None:
     if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
         sizes = sizes_of(image, shape, kernel, strides, pads, dilations, groups)
         operands = [op.input(0, perm), op.input(1), op.optional(2), op.output(0, perm)]
-        op.emit(transposed.conv_transpose, operands, **sizes.named, work=sizes.work * 20)
+        op.emit(transposed.conv_transpose, operands, **sizes.arguments, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
     emit: Emit = emit_conv
@@ -82,7 +82,7 @@ def conv_transpose(op: NodeLowering) -> None:
             _scatter(op, part, y, phases, strides)
 
 
-def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[Phase]:
+def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[OutputPhase]:
     """The phases of an axis that have outputs."""
     found = []
     common = gcd(stride, dilation)
@@ -96,7 +96,7 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
         if same(count, 0):
             continue
         front = (taps[0] * dilation - rest) // stride - first if taps else 0
-        found.append(Phase(taps, dilation // common, front, first * stride + rest - pad, count))
+        found.append(OutputPhase(taps, dilation // common, front, first * stride + rest - pad, count))
     return found
 
 
@@ -109,11 +109,11 @@ def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     return few and 0 not in sizes.kernel and by_pixels(op, sizes)
 
 
-def _taps(phase: Phase) -> int:
+def _taps(phase: OutputPhase) -> int:
     return len(phase.taps)
 
 
-def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
+def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[OutputPhase], groups: int) -> None:
     """Compute y, one phase of the output that taps meet, from x."""
     emit(op, _sizes(op, phases, y.shape, groups), x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
 
@@ -124,11 +124,11 @@ def _emit_bias(op: NodeLowering, y: Tensor) -> None:
     if bias is None:
         emit_fill(op, y, 0)
         return
-    axes, dims = y.perm or tuple(range(len(y.shape))), y.stored_shape
-    emit_strided(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
+    axes, dims = y.perm or tuple(range(len(y.shape))), y.storage_shape
+    emit_strided_copy(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
 
 
-def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int) -> Geometry:
+def _sizes(op: NodeLowering, phases: Sequence[OutputPhase], shape: Shape, groups: int) -> Geometry:
     """The convolution that one phase is; `shape` has the batch and the channels of the output in front."""
     kernel = [len(phase.taps) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
@@ -137,12 +137,12 @@ def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int)
     return sizes_of(image, (*shape[:2], *counts), kernel, [1] * len(phases), pads, dilations, groups)
 
 
-def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
+def _weight(op: NodeLowering, phases: Sequence[OutputPhase], groups: int) -> Weight:
     """(C, O / groups, *kernel) as a convolution's (O, C / groups, *taps)."""
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
         form = f"transposed {groups} {taps}"
-        made = op.packed(array, form, lambda: _select(array, groups, taps))
+        made = op.pack(array, form, lambda: _select(array, groups, taps))
         assert made.buffer is not None and made.buffer.constant is not None
         return Weight(made.buffer.constant, None, array, form)
     w = op.input(1)
@@ -155,7 +155,7 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     for own, step in zip(taps, steps[3:], strict=True):
         start = start + own[0] * step
     dims = (groups, outputs, channels, *counts)
-    emit_strided(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
+    emit_strided_copy(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
     return Weight(tensor=made)
 
 
@@ -169,17 +169,17 @@ def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
     return turned
 
 
-def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
+def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[OutputPhase], strides: Sequence[int]) -> None:
     """Copies one phase to its places in y."""
-    steps, axes = contiguous(y.stored_shape), y.perm or tuple(range(len(y.shape)))
+    steps, axes = contiguous(y.storage_shape), y.perm or tuple(range(len(y.shape)))
     start: Dim = 0
     targets = list(steps)
     for place, axis in enumerate(axes):
         if axis > 1:
             start = start + phases[axis - 2].first * steps[place]
             targets[place] = steps[place] * strides[axis - 2]
-    dims = part.stored_shape
-    emit_strided(op, part, y, dims, contiguous(dims), targets, 0, start)
+    dims = part.storage_shape
+    emit_strided_copy(op, part, y, dims, contiguous(dims), targets, 0, start)
 
 
 # --- Sizes

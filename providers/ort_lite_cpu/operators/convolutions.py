@@ -27,7 +27,7 @@ MANY_FILTERS = 128 * 128
 """Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
 
 _AXES = ("id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
-"""Fields of the kernels' `Sizes`: numbers of a `Geometry` along three axes."""
+"""Fields of the kernels' `ConvolutionSizes`: numbers of a `Geometry` along three axes."""
 
 
 class Geometry(Record):
@@ -45,8 +45,8 @@ class Geometry(Record):
     groups: int
 
     @property
-    def named(self) -> dict[str, Any]:
-        """The sizes, keyed by the fields of the kernels' `convolution.Sizes`. Pixels of the result are adjacent."""
+    def arguments(self) -> dict[str, Any]:
+        """The sizes, keyed by the fields of the kernels' `convolution.ConvolutionSizes`. Pixels of the result are adjacent."""
         triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
         along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
         each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}
@@ -95,7 +95,7 @@ class Geometry(Record):
         return 1 if self.kernel[1] == 1 else 2
 
     @property
-    def turned(self) -> Geometry:
+    def column_as_line(self) -> Geometry:
         """A column of pixels as a line, the same in memory."""
         names = ("size", "result", "kernel", "strides", "dilations", "pads")
         triples: list[Triple] = [getattr(self, name) for name in names]
@@ -154,11 +154,11 @@ class Weight(Record):
     source: Array | None = None
     form: str = ""
 
-    def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
+    def pack(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
         """Return the constant weight, converted by `make` and cached under `form`."""
         array, source = self.array, self.source
         assert array is not None and source is not None
-        return op.packed(source, f"{form} {self.form}", lambda: make(array))
+        return op.pack(source, f"{form} {self.form}", lambda: make(array))
 
 
 class Epilogue(Record):

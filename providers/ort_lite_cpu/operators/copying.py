@@ -38,7 +38,7 @@ def contiguous(node: Node, x: Array) -> Array:
     return y
 
 
-def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
+def concatenate(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     """Return the arrays concatenated along an axis. Raises ValueError if their shapes do not match."""
     if _are_few(arrays):
         return np.concatenate(arrays, axis=axis)
@@ -59,7 +59,7 @@ def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     return y
 
 
-def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
+def stack(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     """Return the arrays stacked along a new axis. Raises ValueError if their shapes differ."""
     if _are_few(arrays):
         return np.stack(arrays, axis=axis)

@@ -63,7 +63,7 @@ def non_zero(op: NodeLowering) -> None:
     found, total = op.temporary("int64", (x.size,)), op.temporary("int64", (1,))
     read = pairs(x) if kind == "pair" else x
     op.emit(positions, [read, found, total], n=x.size, kind=kind, work=0)
-    op.counted(dims[1], total)
+    op.read_dim(dims[1], total)
     y = op.output(0)
     rank, count = dims
     op.emit(unravel, [found, sizes_table(op, x.shape or (1,)), y], rank=rank, count=count, work=y.size * 3)
@@ -82,7 +82,7 @@ def compress(op: NodeLowering) -> None:
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
     op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=0)
-    op.counted(shape[at], total)
+    op.read_dim(shape[at], total)
     _take(op, x, found, (outer, n, shape[at], inner))
 
 
@@ -97,7 +97,7 @@ def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim
     op.emit(gather, [bits(x), index, bits(y)], outer=outer, axis=axis, count=count, inner=inner * pieces, work=y.size)
 
 
-def compared(x: Ptr, i: int, j: int, inner: int) -> int:
+def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
     """-1, 0 or 1: row i of x (_, inner) is less than, equal to or greater than row j. NaN is equal to NaN, and the greatest."""
     for k in range(inner):
         a, b = x[i * inner + k], x[j * inner + k]
@@ -116,7 +116,7 @@ def merge_sort(x: Ptr, order: Ptr, scratch: Ptr, n: int, inner: int) -> int:
             middle, high = min(low + width, n), min(low + 2 * width, n)
             i, j = low, middle
             for k in range(low, high):
-                if i < middle and (j >= high or compared(x, order[i], order[j], inner) <= 0):
+                if i < middle and (j >= high or compare_rows(x, order[i], order[j], inner) <= 0):
                     scratch[k] = order[i]
                     i += 1
                 else:
@@ -151,7 +151,7 @@ def distinct(
     merge_sort(x, order, number, n, inner)
     group = -1
     for i in range(n):
-        if i == 0 or compared(x, order[i - 1], order[i], inner) != 0:
+        if i == 0 or compare_rows(x, order[i - 1], order[i], inner) != 0:
             group += 1
             first[group] = order[i]
             counts[group] = 0
@@ -197,7 +197,7 @@ def unique(op: NodeLowering) -> None:
     older = op.node.domain != ""
     in_order = int(older or not op.attr("sorted", 1))
     op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=0)
-    op.counted(shape[at], total)
+    op.read_dim(shape[at], total)
     _take(op, x, first, (outer, n, shape[at], inner))
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):
         if op.wants(k):

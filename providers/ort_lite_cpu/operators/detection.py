@@ -149,6 +149,6 @@ def non_max_suppression(op: NodeLowering) -> None:
     op.emit(join, [picked, counts, found, total], **sizes, work=0)
     shape = op.info().shape
     assert shape is not None
-    op.counted(shape[0], total)
+    op.read_dim(shape[0], total)
     y = op.output(0)
     op.emit(primitives.copy, [found, y], count=y.size)

@@ -17,9 +17,9 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -50,8 +50,8 @@ def einsum(op: NodeLowering) -> None:
         other = terms.pop(0)
         wanted = {*right, *(label for term in terms for label in term.strides)}
         total = contraction.join(total, other, wanted)
-    total = contraction.summed(total, right)
-    op.alias(op.cast(contraction.arranged(total, right), dtype))
+    total = contraction.sum_out(total, right)
+    op.alias(op.cast(contraction.arrange(total, right), dtype))
 
 
 def _labels(op: NodeLowering) -> tuple[list[list[str]], list[str]]:
@@ -114,7 +114,7 @@ class _Contraction:
     def size(self, labels: Sequence[str]) -> Dim:
         return product(self.dims(labels))
 
-    def ordered(self, labels: Collection[str]) -> list[str]:
+    def order(self, labels: Collection[str]) -> list[str]:
         """Return the labels in the result's order, followed by those that are not in the result."""
         return sorted(labels, key=lambda label: self.result.index(label) if label in self.result else len(self.result))
 
@@ -125,41 +125,41 @@ class _Contraction:
             same(term.strides[label], step) or same(self.sizes[label], 1) for label, step in zip(labels, steps, strict=True)
         )
 
-    def arranged(self, term: Term, labels: Sequence[str]) -> Tensor:
+    def arrange(self, term: Term, labels: Sequence[str]) -> Tensor:
         """The term in memory with its axes, all of them, in the order of `labels`."""
         dims = self.dims(labels)
         if self.lies(term, labels) and same(term.tensor.size, product(dims)):
             return Tensor(term.tensor.dtype, dims, term.tensor.buffer)
         made = self.op.temporary(term.tensor.dtype, dims)
         strides = [term.strides[label] for label in labels]
-        emit_strided(self.op, term.tensor, made, dims, strides, contiguous(dims))
+        emit_strided_copy(self.op, term.tensor, made, dims, strides, contiguous(dims))
         return made
 
     def term(self, tensor: Tensor, labels: Sequence[str]) -> Term:
         return Term(tensor, dict(zip(labels, contiguous(self.dims(labels)), strict=True)))
 
-    def summed(self, term: Term, wanted: Collection[str]) -> Term:
+    def sum_out(self, term: Term, wanted: Collection[str]) -> Term:
         """Without the labels that nobody wants."""
-        kept = self.ordered([label for label in term.strides if label in wanted])
+        kept = self.order([label for label in term.strides if label in wanted])
         gone = [label for label in term.strides if label not in wanted]
         if not gone:
             return term
         made = self.op.temporary(term.tensor.dtype, self.dims(kept))
-        x = self.arranged(term, [*kept, *gone])
+        x = self.arrange(term, [*kept, *gone])
         self.op.emit(row_sums, [x, made], rows=self.size(kept), n=self.size(gone), work=x.size // 4)
         return self.term(made, kept)
 
     def join(self, a: Term, b: Term, wanted: Collection[str]) -> Term:
         """The product, summed over what both have and nobody wants."""
-        a = self.summed(a, {*wanted, *b.strides})
-        b = self.summed(b, {*wanted, *a.strides})
+        a = self.sum_out(a, {*wanted, *b.strides})
+        b = self.sum_out(b, {*wanted, *a.strides})
         shared = [label for label in a.strides if label in b.strides]
-        batch, inner = self.ordered([k for k in shared if k in wanted]), [k for k in shared if k not in wanted]
-        rows = self.ordered([label for label in a.strides if label not in b.strides])
-        columns = self.ordered([label for label in b.strides if label not in a.strides])
+        batch, inner = self.order([k for k in shared if k in wanted]), [k for k in shared if k not in wanted]
+        rows = self.order([label for label in a.strides if label not in b.strides])
+        columns = self.order([label for label in b.strides if label not in a.strides])
         if not inner:
             return self._outer(a, b, batch, rows, columns)
-        x, dtype = self.arranged(a, [*batch, *rows, *inner]), a.tensor.dtype
+        x, dtype = self.arrange(a, [*batch, *rows, *inner]), a.tensor.dtype
         transposed = dtype in REAL and self.lies(b, [*batch, *columns, *inner])
         y = self.op.temporary(dtype, self.dims([*batch, *rows, *columns]))
         m, n, k, count = (self.size(labels) for labels in (rows, columns, inner, batch))
@@ -167,11 +167,11 @@ class _Contraction:
         order = [*batch, *columns, *inner] if transposed else [*batch, *inner, *columns]
         constant = None if batch else self._matrix(b, order, n if transposed else k)
         if dtype not in REAL:
-            self._emit_integers(x, self.arranged(b, order), y, m=m, n=n, k=k, count=count)
+            self._emit_integers(x, self.arrange(b, order), y, m=m, n=n, k=k, count=count)
         elif constant is not None:
-            emit_packed(self.op, spec, x, constant, source=constant, y=y)
+            emit_gemm(self.op, spec, x, constant, source=constant, y=y)
         else:
-            emit_computed(self.op, spec, x, self.arranged(b, order), y, (1, 1, count, 0, 0, m * k, 0, 0, k * n), count)
+            emit_dynamic_gemm(self.op, spec, x, self.arrange(b, order), y, (1, 1, count, 0, 0, m * k, 0, 0, k * n), count)
         return self.term(y, [*batch, *rows, *columns])
 
     def _emit_integers(self, x: Tensor, w: Tensor, y: Tensor, m: Dim, n: Dim, k: Dim, count: Dim) -> None:
@@ -194,7 +194,7 @@ class _Contraction:
     def _outer(self, a: Term, b: Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Term:
         """The products of all pairs: elementwise, by broadcasting."""
         shared, own, other = self.dims(batch), self.dims(rows), self.dims(columns)
-        x = self.op.view(self.arranged(a, [*batch, *rows]), (*shared, *own, *(1,) * len(other)))
-        y = self.op.view(self.arranged(b, [*batch, *columns]), (*shared, *(1,) * len(own), *other))
+        x = self.op.view(self.arrange(a, [*batch, *rows]), (*shared, *own, *(1,) * len(other)))
+        y = self.op.view(self.arrange(b, [*batch, *columns]), (*shared, *(1,) * len(own), *other))
         both = Tensor(x.dtype, (*shared, *own, *other), pending=Expression("wmul({0}, {1})", (x, y)))
-        return self.term(self.op.stored(both), [*batch, *rows, *columns])
+        return self.term(self.op.store(both), [*batch, *rows, *columns])

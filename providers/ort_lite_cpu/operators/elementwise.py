@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.expression import bounded, define, formula_tensor
+from ort_lite_cpu.lowering.expression import compute_before_broadcast, define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.registry import NATIVE, REAL, operator
@@ -143,10 +143,10 @@ def gelu_microsoft(op: NodeLowering) -> None:
 def binary(op: NodeLowering) -> None:
     """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
     floats, integers = _BINARY[op.node.op_type]
-    define(op, floats if is_float(op) else integers, _aligned(op))
+    define(op, floats if is_float(op) else integers, _align_operands(op))
 
 
-def _aligned(op: NodeLowering) -> list[Tensor]:
+def _align_operands(op: NodeLowering) -> list[Tensor]:
     a, b = operands(op, 2)
     axis = op.attr("axis")
     if op.version < 7 and op.attr("broadcast", 0) and axis is not None:
@@ -161,7 +161,7 @@ def find_zero(x: Ptr, count: int, part: int, parts: int) -> int:
     """Fails at the first 0 of this part of x (count,), unsigned integers."""
     for i in span(count, part, parts):
         if x[i] == like(x, 0):
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
     return OK
 
 
@@ -176,7 +176,7 @@ def _check_divisor(op: NodeLowering, divisor: Tensor) -> Tensor:
     known = divisor.contents if constant is None else constant.ravel().tolist()
     if known is not None and all(isinstance(element, int) and element for element in known):
         return divisor
-    stored = op.stored(divisor)
+    stored = op.store(divisor)
     op.emit(find_zero, [bits(stored)], count=stored.size, work=stored.size, message=_zero_divisor)
     return stored
 
@@ -184,7 +184,7 @@ def _check_divisor(op: NodeLowering, divisor: Tensor) -> Tensor:
 @operator("Div", types=REAL_OR_INTEGER)
 def div(op: NodeLowering) -> None:
     """Integer division truncates; 0 as a divisor is an error, the smallest integer by -1 wraps."""
-    a, b = _aligned(op)
+    a, b = _align_operands(op)
     if is_float(op):
         define(op, "{0} / {1}", [a, b], cost=0.5)
     else:
@@ -204,7 +204,7 @@ def mod(op: NodeLowering) -> None:
 @operator("Pow", types=REAL | {"int32", "int64"})
 def power(op: NodeLowering) -> None:
     """The result has the base's type. Squares and square roots of constant exponents need no pow."""
-    base, exponent = _aligned(op)
+    base, exponent = _align_operands(op)
     constant = op.constant(1)
     if constant is not None and constant.size == 1 and base.dtype in REAL and len(constant.shape) <= len(base.shape):
         special = {2.0: "{0} * {0}", 0.5: "sqrt({0})", 3.0: "{0} * {0} * {0}", 1.0: "{0}", -1.0: "like({0}, 1) / {0}"}
@@ -270,7 +270,7 @@ def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
     info, total = op.info(), operands(op)
     assert info.dtype is not None and info.shape is not None
     while len(total) > 2 or (scale is not None and len(total) > 1):
-        first = [bounded(op, tensor, info.shape) for tensor in total[:2]]
+        first = [compute_before_broadcast(op, tensor, info.shape) for tensor in total[:2]]
         total[:2] = [Tensor(info.dtype, info.shape, pending=Expression(formula, tuple(first), node=op.node))]
     if scale is None:
         define(op, formula if len(total) > 1 else "{0}", total)
@@ -306,13 +306,13 @@ def _scalar(op: NodeLowering, tensor: Tensor) -> Tensor:
 @operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)
 def compare(op: NodeLowering) -> None:
     """Emit a comparison of two tensors."""
-    define(op, f"{{0}} {_COMPARE[op.node.op_type]} {{1}}", _aligned(op))
+    define(op, f"{{0}} {_COMPARE[op.node.op_type]} {{1}}", _align_operands(op))
 
 
 @operator(*_LOGICAL, types=BOOL)
 def logical(op: NodeLowering) -> None:
     """Emit And, Or or Xor of bools."""
-    define(op, _LOGICAL[op.node.op_type], _aligned(op))
+    define(op, _LOGICAL[op.node.op_type], _align_operands(op))
 
 
 @operator("Not", types=BOOL)
@@ -339,20 +339,20 @@ def bit_shift(op: NodeLowering) -> None:
     define(op, f"{'shl' if op.attr('direction') == 'LEFT' else 'shr'}({{0}}, {{1}})", operands(op))
 
 
-def _widened(op: NodeLowering) -> Tensor:
+def _widen(op: NodeLowering) -> Tensor:
     """Input 0; 8-bit floats in float32, not computed yet."""
     x = op.raw(0)
     if x.dtype in REAL:
         return x
-    from ort_lite_cpu.lowering.conversion import converted
+    from ort_lite_cpu.lowering.conversion import convert
 
-    return converted(x, "float32")
+    return convert(x, "float32")
 
 
 @operator("IsNaN", since=9, types=REAL | NARROW_FLOATS.keys())
 def is_nan(op: NodeLowering) -> None:
     """Emit IsNaN."""
-    define(op, "isnan({0})", [_widened(op)])
+    define(op, "isnan({0})", [_widen(op)])
 
 
 @operator("IsInf", since=10, types=REAL | NARROW_FLOATS.keys())
@@ -364,7 +364,7 @@ def is_inf(op: NodeLowering) -> None:
         formula += " & ({0} < like({0}, 0))"
     if not negative:
         formula += " & ({0} > like({0}, 0))"
-    define(op, formula, [_widened(op)])
+    define(op, formula, [_widen(op)])
 
 
 @operator("Where", since=9, types=BOOL, moves=True)

@@ -72,7 +72,7 @@ def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int
 
 @operator("EyeLike", since=9, types=NATIVE)
 def eye_like(op: NodeLowering) -> None:
-    """Fill any element type: a one is a pattern of bits. Spec: ONNX EyeLike-22."""
+    """Write ones on one diagonal and zeros elsewhere, as bits of any element type. Spec: ONNX EyeLike-22."""
     y = op.output(0)
     if len(y.shape) != 2:
         raise op.reject(f"the input has rank {len(y.shape)}, expected 2")

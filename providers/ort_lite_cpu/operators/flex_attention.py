@@ -10,9 +10,9 @@ from ort_lite.shapes import floordiv, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
+from ort_lite_cpu.operators.attention import AttentionOptions, Mask, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
-from ort_lite_cpu.operators.matmul import Product, emit_computed
+from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm
 from ort_lite_cpu.operators.softmax import emit_softmax
 from ort_lite_cpu.registry import REAL, operator
 
@@ -38,16 +38,16 @@ def flex_attention(op: NodeLowering) -> None:
     heads = [heads_of(op, x, 0) for x in (q, k, v)]
     score_mod, prob_mod = op.attr("score_mod"), op.attr("prob_mod")
     if score_mod is None and prob_mod is None:
-        emit_attention(op, heads[0], heads[1], heads[2], heads_of(op, y, 0), Mask(), Rules(scale))
+        emit_attention(op, heads[0], heads[1], heads[2], heads_of(op, y, 0), Mask(), AttentionOptions(scale))
     else:
         agree(op, heads[0], heads[1], heads[2])
         scores = op.temporary(dtype, (*q.shape[:3], k.shape[2]))
         _batch(op, Product(q.shape[2], k.shape[2], size, scale, transposed=True), q, k, scores)
-        scores = _changed(op, score_mod, scores, precision)
+        scores = _apply_graph(op, score_mod, scores, precision)
         probabilities = op.temporary(dtype, scores.shape)
         rows, n = product(scores.shape[:3]), scores.shape[3]
         emit_softmax(op, scores, probabilities, rows, n)
-        probabilities = _changed(op, prob_mod, probabilities, precision)
+        probabilities = _apply_graph(op, prob_mod, probabilities, precision)
         _batch(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
     op.set(0, op.cast(y, info.dtype))
 
@@ -58,10 +58,10 @@ def _batch(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> 
     group = floordiv(heads, kv_heads)
     one, other = spec.m * spec.k, spec.k * spec.n
     loops: tuple[Dim, ...] = (batch, kv_heads, group, heads * one, group * one, one, kv_heads * other, other, 0)
-    emit_computed(op, spec, a, b, y, loops, batch * heads)
+    emit_dynamic_gemm(op, spec, a, b, y, loops, batch * heads)
 
 
-def _changed(op: NodeLowering, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
+def _apply_graph(op: NodeLowering, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
     """x after a graph that takes it, and gives as much, in elements of type `precision`."""
     if graph is None:
         return x

@@ -9,7 +9,15 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
 from ort_lite.shapes import equal, less, maximum, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.fourier import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
+from ort_lite_cpu.kernels.fourier import (
+    PAIRS,
+    bluestein,
+    convolution_size,
+    prepare_chirp,
+    prepare_roots,
+    smooth,
+    transform_factors,
+)
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -92,7 +100,7 @@ def fourier(
     """
     if smooth(n) == chirp:
         return OK
-    m = padded(n) if chirp else n
+    m = convolution_size(n) if chirp else n
     roots = part * room
     signal, spare, spectrum = roots + 2 * m, roots + 4 * m, roots + 6 * m
     prepare_roots(work, roots, m)
@@ -106,7 +114,7 @@ def fourier(
         if chirp:
             there = bluestein(work, n, m, signal, spare, roots, spectrum + 2 * m, spectrum)
         else:
-            there = mixed(work, n, signal, spare, roots, spectrum)
+            there = transform_factors(work, n, signal, spare, roots, spectrum)
         target = row // inner * y_outer + row % inner * y_inner
         for k in range(bins):
             mirrored = x_parts == 1 and 2 * k > n

@@ -10,7 +10,7 @@ from ort_lite.native.lang import (
     OK,
     Ptr,
     Static,
-    failed,
+    failure_status,
     fmax,
     fmin,
     from_end,
@@ -62,7 +62,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
     for row in span(outer * count, part, parts):
         j = from_end(read_once(index, row % count), axis)
         if j < 0 or j >= axis:
-            return failed(INDEX_OUT_OF_RANGE, row % count)
+            return failure_status(INDEX_OUT_OF_RANGE, row % count)
         source = (row // count * axis + j) * inner
         for i in range(inner):
             y[row * inner + i] = x[source + i]
@@ -91,7 +91,7 @@ def lower_gather(op: NodeLowering) -> None:
 def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
     """Sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
-    return op.stored(Tensor("int64", (len(numbers),), contents=numbers))
+    return op.store(Tensor("int64", (len(numbers),), contents=numbers))
 
 
 @native
@@ -110,7 +110,7 @@ def gather_elements(
             at = row * count + i
             j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
-                return failed(INDEX_OUT_OF_RANGE, at)
+                return failure_status(INDEX_OUT_OF_RANGE, at)
             y[at] = x[base + i * step + j * stride]
     return OK
 
@@ -163,7 +163,7 @@ def gather_nd(
         for k in range(depth):
             j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
-                return failed(INDEX_OUT_OF_RANGE, row * depth + k)
+                return failure_status(INDEX_OUT_OF_RANGE, row * depth + k)
             source += j * table[depth + k]
         for i in range(inner):
             y[row * inner + i] = x[source + i]
@@ -193,7 +193,7 @@ def lower_gather_nd(op: NodeLowering) -> None:
 
 
 def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
-    """y[at] = what `_reduced` makes of it and updates[k]; of pairs of floats, which are complex numbers, as complex_* say."""
+    """y[at] = what `_combine` makes of it and updates[k]; of pairs of floats, which are complex numbers, as complex_* say."""
     if how == "complex_add":
         y[2 * at] += updates[2 * k]
         y[2 * at + 1] += updates[2 * k + 1]
@@ -208,10 +208,10 @@ def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
             y[2 * at] = c
             y[2 * at + 1] = d
     else:
-        y[at] = _reduced(y[at], updates[k], how)
+        y[at] = _combine(y[at], updates[k], how)
 
 
-def _reduced(old: object, new: object, how: Static) -> object:
+def _combine(old: object, new: object, how: Static) -> object:
     """Combine the old and the new element in their own type."""
     if how == "add":
         return wadd(old, new)
@@ -254,7 +254,7 @@ def scatter_elements(
             at = row * count + i
             j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
-                return failed(INDEX_OUT_OF_RANGE, at)
+                return failure_status(INDEX_OUT_OF_RANGE, at)
             _write(y, base + i * step + j * stride, updates, at, how)
     return OK
 
@@ -270,7 +270,7 @@ def scatter_nd(
         for k in range(depth):
             j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
-                return failed(INDEX_OUT_OF_RANGE, row * depth + k)
+                return failure_status(INDEX_OUT_OF_RANGE, row * depth + k)
             target += j * table[depth + k]
         for i in range(inner):
             _write(y, target + i, updates, row * inner + i, how)

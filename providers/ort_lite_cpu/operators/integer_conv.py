@@ -19,8 +19,8 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
-from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_product, packed_constant, packed_later, quotient
-from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
+from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_product, pack_constant, pack_later, quotient
+from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantize, zero_point
 from ort_lite_cpu.registry import operator
 
 
@@ -58,7 +58,7 @@ def qlinear_conv(op: NodeLowering) -> None:
         bias = op.view(op.input(8), (*op.raw(8).shape, *(1,) * trailing))
         total = formula("wadd({x}, {bias})", total, bias=bias).tensor("int32")
     factor = quotient(op, [parameter(op, 1), parameter(op, 4, trailing)], parameter(op, 6))
-    requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+    requantize(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
 
 
 def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
@@ -70,9 +70,11 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     total = op.builder.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
-        factors = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
+        factors = op.pack(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
         lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
-        op.emit(integer_depthwise, [x, zero, factors, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
+        op.emit(
+            integer_depthwise, [x, zero, factors, total], **sizes.arguments, lanes=lanes, signed=signed, work=sizes.work * 2
+        )
         return total
     if _has_lines(op, sizes, centred):
         assert source is not None and centred is not None
@@ -83,7 +85,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given = {**sizes.named, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    given = {**sizes.arguments, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
     depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
     if dots is not None and w.sums is not None:
         size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
@@ -114,7 +116,7 @@ def _emit_lines(
     """total = conv(x - zero, w), of an image that is padded first."""
     dots = byte_dots.dot_tile(op.target)
     assert dots is not None
-    named, flip = sizes.named, integer.FLIPS[x.dtype]
+    named, flip = sizes.arguments, integer.FLIPS[x.dtype]
     n, c, oh, ow, kh, kw, sh, sw, dh = (named[key] for key in ("n", "c", "oh", "ow", "kh", "kw", "sh", "sw", "dh"))
     h, wide = (maximum(size, 0) for size in ((oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw))
     padded = op.temporary("uint8", (n * h * wide * c + dots.rows * sw * c + 4,))
@@ -124,9 +126,9 @@ def _emit_lines(
     given = {**around, "h": h, "w": wide, "flip": flip, "signed": dots.signed}
     op.emit(integer_convolution.pad_image, operands, **given, types=["u8", "u8", "u8"], work=n * h * wide * c // 16)
     filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
-    panels = op.packed(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
+    panels = op.pack(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
     summed = filters.sum((1, 2, 3), dtype=np.int32)
-    sums = op.packed(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
+    sums = op.pack(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
     operands = [padded, point, panels, sums, total]
     sized = {key: named[key] for key in ("n", "c", "o", "oh", "ow", "kh", "kw", "sh", "sw", "dh")}
     statics: dict[str, Any] = {**dots.statics, "flip": flip}
@@ -182,11 +184,11 @@ def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packe
         matrices = integer_convolution.filter_matrices(source, sizes.groups)
         points = np.zeros(1, source.dtype) if zeros is None else zeros
         shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)
-        return packed_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}")
+        return pack_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}")
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
     depth, away = taps * channels, op.optional(zero)
     single = 1 if away is None else equal(away.size, 1)
     dims = {"batch": sizes.groups, "k": depth, "n": outputs, "inner": channels}
     strides = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
     steps = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
-    return packed_later(op, op.input(weight), away, zeros, **dims, **strides, **steps)
+    return pack_later(op, op.input(weight), away, zeros, **dims, **strides, **steps)

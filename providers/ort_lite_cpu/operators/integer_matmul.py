@@ -17,7 +17,7 @@ from ort_lite_cpu.kernels.gemm import byte_dots, integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.matmul import emit_matmul
 from ort_lite_cpu.operators.quantization import (
@@ -25,12 +25,12 @@ from ort_lite_cpu.operators.quantization import (
     Formula,
     Parameter,
     as_float,
-    dequantized,
+    dequantize,
     emit_dynamic,
     formula,
     parameter,
-    quantized,
-    requantized,
+    quantize,
+    requantize,
     zero_point,
 )
 from ort_lite_cpu.registry import operator
@@ -51,7 +51,7 @@ def qlinear_matmul(op: NodeLowering) -> None:
         return
     total = integer_product(op, op.input(0), op.optional(2), 3, 5)
     factor = quotient(op, [_by_row(op, 1, 3), parameter(op, 4)], parameter(op, 6))
-    requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+    requantize(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
 
 
 def _float_qlinear_matmul(op: NodeLowering) -> None:
@@ -59,12 +59,12 @@ def _float_qlinear_matmul(op: NodeLowering) -> None:
     shape, dtype = op.info().shape, op.raw(7).dtype
     assert shape is not None
     away = [zero_point(op, 2, 1 if len(op.raw(2).shape) == 1 and len(op.raw(0).shape) > 1 else 0), zero_point(op, 5)]
-    a, b = (op.stored(dequantized(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
+    a, b = (op.store(dequantize(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
     total = op.temporary("float32", shape)
     emit_matmul(op, a, b, total)
     factor = quotient(op, [_by_row(op, 1, 3), parameter(op, 4)], parameter(op, 6))
     if dtype in BYTES:
-        requantized(total, factor, zero_point(op, 7), dtype).define(op)
+        requantize(total, factor, zero_point(op, 7), dtype).define(op)
     else:
         formula(f'f32_to_narrow({{x}} * {{factor}}, "{dtype}", True)', total, factor=factor).define(op)
 
@@ -90,7 +90,7 @@ def q_gemm(op: NodeLowering) -> None:
         raise op.reject("a scale of y without a zero point, or a zero point without a scale")
     if op.has(8):
         factor = quotient(op, scales, parameter(op, 7))
-        requantized(total, factor, parameter(op, 8), op.raw(8).dtype).define(op)
+        requantize(total, factor, parameter(op, 8), op.raw(8).dtype).define(op)
     else:
         formula("{x} * {factor}", as_float(total), factor=quotient(op, scales)).define(op)
 
@@ -107,7 +107,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
-    total = integer_product(op, op.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    total = integer_product(op, op.store(quantize(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
     _scale(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
@@ -144,7 +144,7 @@ def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.
     shape: Shape = ()
     for tensor in tensors:
         shape = broadcast(shape, tensor.shape)
-    return op.stored(Tensor("float32", shape, pending=Expression(text, tuple(tensors), scalars)))
+    return op.store(Tensor("float32", shape, pending=Expression(text, tuple(tensors), scalars)))
 
 
 # --- The product
@@ -168,13 +168,13 @@ def integer_product(
     elif all(same(dim, 1) for dim in shape_a[:-2]):
         a_step = 0
     else:
-        a = expanded(op, a, shape_a, (*batch, *shape_a[-2:]))
+        a = expand(op, a, shape_a, (*batch, *shape_a[-2:]))
     if zero is not None and not all(same(dim, 1) for dim in zero.shape):
         own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
         if len(own) > len(batch) + 2:
             raise op.reject(f"a zero point of rank {len(zero.shape)}")
-        zero = expanded(op, zero, own, (*batch, shape_a[-2], 1))
-    w = _packed(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
+        zero = expand(op, zero, own, (*batch, shape_a[-2], 1))
+    w = _pack_operand(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
     out = shape or op.info().shape
     assert out is not None
     total = op.temporary("int32", out)
@@ -237,7 +237,7 @@ def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, to
     op.emit(integer.integer_gemm, operands, **given, **tile.statics, size=size, types=types, work=work // 60)
 
 
-def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
+def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
     """b (..., k, n) less its zero points, which broadcast over it; `source` and `form` say what it is made of.
 
     Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
@@ -249,18 +249,16 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     centred = _center(b, zero)
     fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if dots is None and (fits or b.ndim > 2):
-        return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
+        return Packed(op.pack(source, form, lambda: integer.pairs(centred, width)))
     middle = 128 if b.dtype == np.uint8 else 0
     zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
     whole = centred if fits else _center(b, np.array(middle))
     if dots is None:
-        panels = op.packed(source, f"{form} bytes", lambda: integer.pairs(whole, width))
-        return Packed(panels, op.packed(source, f"{form} zeros", lambda: zeros))
-    panels = op.packed(source, form, lambda: byte_dots.quads(whole, width))
-    sums = op.packed(source, f"{form} sums", lambda: byte_dots.per_column(whole.sum(-2, dtype=np.int32), width))
-    return Packed(
-        panels, None if fits else op.packed(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums
-    )
+        panels = op.pack(source, f"{form} bytes", lambda: integer.pairs(whole, width))
+        return Packed(panels, op.pack(source, f"{form} zeros", lambda: zeros))
+    panels = op.pack(source, form, lambda: byte_dots.quads(whole, width))
+    sums = op.pack(source, f"{form} sums", lambda: byte_dots.per_column(whole.sum(-2, dtype=np.int32), width))
+    return Packed(panels, None if fits else op.pack(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums)
 
 
 def _center(b: Array, zero: Array) -> Array:
@@ -271,7 +269,7 @@ def _center(b: Array, zero: Array) -> Array:
     return b.astype(np.int16) - zero.astype(np.int16) if turned is b else turned.view(np.int8)
 
 
-def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+def _pack_operand(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
     """The right operand, with all batch dimensions of the product unless it has none."""
     if all(same(dim, 1) for dim in own[:-2]):
         full = own
@@ -285,13 +283,13 @@ def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Sha
             b, away = b.reshape(b.shape[-2:]), away.reshape(away.shape[-2:])
         else:
             b = np.broadcast_to(b, (*known[:-2], *b.shape[-2:]))
-        return packed_constant(op, b, away, constant, f"{transposed} {known}")
-    return _packed_later(op, index, zero_index, own, full, transposed)
+        return pack_constant(op, b, away, constant, f"{transposed} {known}")
+    return _pack_operand_later(op, index, zero_index, own, full, transposed)
 
 
-def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
     """Packs at run time."""
-    b = expanded(op, op.input(index), own, full)
+    b = expand(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
     steps: tuple[Dim, Dim] = (0, 0)
@@ -299,14 +297,14 @@ def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, ful
         steps = (0, select(equal(zeros.shape[-1], 1), 0, 1))
         require_broadcast(op, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
-            zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
+            zeros, steps = expand(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     inner_step, column = (1, k) if transposed else (n, 1)
     strides = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
     sizes = {"batch": batch, "k": k, "n": n, "inner": k}
-    return packed_later(op, b, zeros, op.constant(zero_index), **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
+    return pack_later(op, b, zeros, op.constant(zero_index), **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
 
 
-def packed_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, **sizes: Any) -> Packed:
+def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, **sizes: Any) -> Packed:
     """b packed at run time; `sizes` are those of `integer.pack_pairs`, `known` the zero points where they are constant."""
     batch, k, n, flip, dots = sizes["batch"], sizes["k"], sizes["n"], integer.FLIPS[b.dtype], byte_dots.dot_tile(op.target)
     operands = [bits(b), None if zeros is None else bits(zeros)]
@@ -326,7 +324,7 @@ def packed_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array
     return Packed(out, away, sums)
 
 
-def expanded(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
+def expand(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
     """x, seen as of `shape`, broadcast to `wanted`: itself where that changes nothing."""
     padded = (*(1,) * (len(wanted) - len(shape)), *shape)
     if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):
@@ -334,5 +332,5 @@ def expanded(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor
     steps = [broadcast_step(dim, full, step) for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)]
     require_broadcast(op, padded, wanted)
     made = op.temporary(x.dtype, wanted)
-    emit_strided(op, x, made, wanted, steps, contiguous(wanted))
+    emit_strided_copy(op, x, made, wanted, steps, contiguous(wanted))
     return made

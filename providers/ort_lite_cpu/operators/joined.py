@@ -7,7 +7,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 
 
@@ -20,8 +20,8 @@ class Part(Record, eq=False):
 
     def emit(self, y: Tensor) -> None:
         """A copy: somebody else than the Concat reads them after all."""
-        x, shape = self.whole, y.stored_shape
-        emit_strided(self.op, x, y, shape, contiguous(x.stored_shape), contiguous(shape), x_at=self.at)
+        x, shape = self.whole, y.storage_shape
+        emit_strided_copy(self.op, x, y, shape, contiguous(x.storage_shape), contiguous(shape), x_at=self.at)
 
 
 def is_part(x: Tensor, whole: Tensor) -> bool:
@@ -29,7 +29,7 @@ def is_part(x: Tensor, whole: Tensor) -> bool:
     return isinstance(x.later, Part) and x.later.whole is whole
 
 
-def laid(y: Tensor) -> tuple[Tensor, dict[str, Dim]]:
+def locate(y: Tensor) -> tuple[Tensor, dict[str, Dim]]:
     """(the tensor in whose memory images y lie, where they begin and how far one pixel is from the next there)."""
     part = y.later
     if isinstance(part, Part):
@@ -37,8 +37,8 @@ def laid(y: Tensor) -> tuple[Tensor, dict[str, Dim]]:
     return y, {"at": 0, "ldy": y.shape[1]}
 
 
-def joined_output(op: NodeLowering) -> Tensor:
-    """Output 0, channels last, for a kernel that writes where `laid` says: a part of a Concat's result if nobody else reads it."""
+def output_in_concat(op: NodeLowering) -> Tensor:
+    """Output 0, channels last, for a kernel that writes where `locate` says: a part of a Concat's result if nobody else reads it."""
     value, info = op.node.outputs[0], op.info()
     assert value is not None and info.shape is not None and info.dtype is not None
     reader, perm = value.readers[0] if len(value.uses) == 1 else None, channels_last(len(info.shape))

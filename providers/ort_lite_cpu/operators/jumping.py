@@ -17,7 +17,7 @@ from ort_lite.shapes import maximum, minimum, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.builder import Builder
-from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, given, inlined, jump, splice
+from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, inline_body, jump, pass_outer, splice
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
@@ -43,10 +43,10 @@ def as_branches(op: NodeLowering) -> bool:
     known = None if info.contents is None else info.contents[0]
     graphs: list[Graph] = [op.attr("else_branch"), op.attr("then_branch")]
     if isinstance(known, int):
-        return _surely(op, values, inlined(values, graphs[known != 0], []))
-    otherwise, then = (inlined(values, graph, []) for graph in graphs)
+        return _surely(op, values, inline_body(values, graphs[known != 0], []))
+    otherwise, then = (inline_body(values, graph, []) for graph in graphs)
     if otherwise is not None and then is not None and _alike(otherwise, then):
-        _either(op, values, values.builder.stored(tensor), then, otherwise)
+        _either(op, values, values.builder.store(tensor), then, otherwise)
         return True
     if then is None or known is None:
         return False
@@ -87,7 +87,7 @@ def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, 
 
 def _readable(builder: Builder, branch: Inlined, tensor: Tensor) -> Tensor:
     """Return the tensor, stored in memory in logical order unless the branch owns it."""
-    return tensor if branch.owns(tensor) else builder.stored(tensor)
+    return tensor if branch.owns(tensor) else builder.store(tensor)
 
 
 def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
@@ -99,7 +99,7 @@ def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
             targets[tensor.buffer] = out.buffer
     splice(values, branch, sure=False, targets=targets)
     for (tensor, _), out in zip(branch.results, outs, strict=True):
-        source = _moved(tensor, targets)
+        source = _redirect(tensor, targets)
         if source.buffer is not out.buffer:
             _copy(values.builder, source, out)
 
@@ -154,23 +154,23 @@ def as_loop(op: NodeLowering) -> bool:
     if not op.options.inline:
         return False
     values, graph = op.values, op.attr("body")
-    returned, inputs = values.bodies[graph].returned, op.node.inputs[2:]
+    returned, inputs = values.bodies[graph].result_slots, op.node.inputs[2:]
     stacks = len(returned) > 1 + len(inputs)
     number = _trips(op, stacks)
     limit = _number(op, 0) if op.has(0) else (op.array(NEVER_ENDS), Info())
-    begun = [None if value is None else given(values, value) for value in inputs]
+    begun = [None if value is None else pass_outer(values, value) for value in inputs]
     condition = _number(op, 1) if op.has(1) else _true()
     starts = [one for one in begun if one is not None]
     if limit is None or condition is None or len(starts) < len(begun):
         return False
     turn = values.builder.new("int64", (1,))
-    held = [_held(values.builder, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
+    held = [_state_in_loop(values.builder, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
     made, going, always = _while(values, graph, condition, [(values.builder.view(turn, ()), _plain("int64")), *held])
     if made is None or (stacks and (number is None or not always)):
         return False
     pairs = [(condition, (going, condition[1])), *zip(starts, held, strict=True)]
     states = _states(pairs, made.results)
-    turns = Turns(turn, values.builder.stored(limit[0]), values.builder.stored(going), number if always else None)
+    turns = Turns(turn, values.builder.store(limit[0]), values.builder.store(going), number if always else None)
     if states is None or not made.instructions:
         return False
     rows = [] if number is None else [_stack(values.builder, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
@@ -195,12 +195,12 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
     number, *states = others
     if condition[1].contents == (1,):
         true = _true()
-        made = inlined(values, graph, [number, true, *states])
+        made = inline_body(values, graph, [number, true, *states])
         if made is None or made.results[0][1].contents == (1,):
             return made, true[0], True
-    fixed = values.bodies[graph].returned[0] == 1
+    fixed = values.bodies[graph].result_slots[0] == 1
     going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
-    return inlined(values, graph, [number, (going, _plain("bool")), *states]), going, False
+    return inline_body(values, graph, [number, (going, _plain("bool")), *states]), going, False
 
 
 def as_scan(op: NodeLowering) -> bool:
@@ -208,27 +208,27 @@ def as_scan(op: NodeLowering) -> bool:
     values, graph, scans = op.values, op.attr("body"), op.attr("num_scan_inputs")
     if not op.options.inline or not scans:
         return False
-    begun = [None if value is None else given(values, value) for value in op.node.inputs]
+    begun = [None if value is None else pass_outer(values, value) for value in op.node.inputs]
     found = [one for one in begun if one is not None]
     split = len(begun) - scans
     if len(found) < len(begun):
         return False
     axes, backs = op.attr("scan_input_axes", [0] * scans), op.attr("scan_input_directions", [0] * scans)
-    taken = [_taken(values.builder, x, axis, back) for (x, _), axis, back in zip(found[split:], axes, backs, strict=True)]
+    taken = [_take_row(values.builder, x, axis, back) for (x, _), axis, back in zip(found[split:], axes, backs, strict=True)]
     number = taken[0].whole.shape[taken[0].axis]
     if not all(same(row.whole.shape[row.axis], number) for row in taken):
         return False
-    starts, returned = found[:split], values.bodies[graph].returned
-    held = [_held(values.builder, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
+    starts, returned = found[:split], values.bodies[graph].result_slots
+    held = [_state_in_loop(values.builder, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
     slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
-    made = inlined(values, graph, [*held, *slices])
+    made = inline_body(values, graph, [*held, *slices])
     states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
     if made is None or states is None:
         return False
     results = [tensor for tensor, _ in made.results[split:]]
     axes, backs = op.attr("scan_output_axes", [0] * len(results)), op.attr("scan_output_directions", [0] * len(results))
     rows = [_stack(values.builder, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
-    limit = values.builder.stored(Tensor("int64", (1,), contents=(number,)))
+    limit = values.builder.store(Tensor("int64", (1,), contents=(number,)))
     _roll(values, made, Turns(values.builder.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
     _leave(op, [*zip(starts, held, strict=True)], rows)
     return True
@@ -244,7 +244,7 @@ def _plain(dtype: DType) -> Info:
     return Info(TensorType(dtype, ()))
 
 
-def _held(builder: Builder, start: Known, fixed: bool) -> Known:
+def _state_in_loop(builder: Builder, start: Known, fixed: bool) -> Known:
     """A state during the turns: no more is known of it than its shape, unless every turn hands it on as it is."""
     if fixed:
         return start
@@ -263,10 +263,10 @@ def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> l
     return states
 
 
-def _taken(builder: Builder, x: Tensor, axis: int, back: int) -> Row:
+def _take_row(builder: Builder, x: Tensor, axis: int, back: int) -> Row:
     axis += len(x.shape) if axis < 0 else 0
     slice_ = builder.new(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
-    return Row(builder.stored(x), slice_, axis, back != 0)
+    return Row(builder.store(x), slice_, axis, back != 0)
 
 
 def _stack(builder: Builder, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
@@ -279,9 +279,9 @@ def _roll(
 ) -> None:
     """Appends the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
     for state in states:
-        _copy(values.builder, values.builder.stored(state.start), state.held)
-    ends = [values.builder.stored(x.result) if not made.owns(x.result) else x.result for x in states]
-    slices = [values.builder.stored(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
+        _copy(values.builder, values.builder.store(state.start), state.held)
+    ends = [values.builder.store(x.result) if not made.owns(x.result) else x.result for x in states]
+    slices = [values.builder.store(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
     enter = jump(values.builder, jumps.begin, turns.operands)
     begin = count(values.builder)
     for row in taken:
@@ -289,12 +289,12 @@ def _roll(
     targets = _overwritten(made, states)
     splice(values, made, sure=False, targets=targets)
     for row, slice_ in zip(rows, slices, strict=True):
-        source = _moved(slice_, targets)
+        source = _redirect(slice_, targets)
         values.builder.emit(values.builder.owner, jumps.give, [bits(source), turns.turn, bits(row.whole)], named=row.sizes)
     # A result that the body does not make may be another state, which is overwritten below.
-    ends = [end if made.owns(end) else values.builder.copied(end, values.builder.owner) for end in ends]
+    ends = [end if made.owns(end) else values.builder.copy(end, values.builder.owner) for end in ends]
     for state, end in zip(states, ends, strict=True):
-        source = _moved(end, targets)
+        source = _redirect(end, targets)
         if source.buffer is not state.held.buffer:
             _copy(values.builder, source, state.held)
     work = sum((each.work for each in made.instructions), start=0)
@@ -320,7 +320,7 @@ def _overwritten(made: Inlined, states: Sequence[State]) -> dict[Buffer | None, 
     return targets
 
 
-def _moved(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor:
+def _redirect(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor:
     buffer = targets.get(tensor.buffer)
     return tensor if buffer is None else tensor.replace(buffer=buffer)
 
@@ -342,7 +342,7 @@ def _input(op: NodeLowering, index: int) -> Value:
 
 def _number(op: NodeLowering, index: int) -> Known | None:
     """An input of one element, as a body gets it."""
-    found = given(op.values, _input(op, index))
+    found = pass_outer(op.values, _input(op, index))
     return found if found is not None and same(found[0].size, 1) else None
 
 

@@ -10,7 +10,7 @@ from ort_lite.native.lang import (
     Ptr,
     Static,
     exp,
-    failed,
+    failure_status,
     fmax,
     like,
     log,
@@ -83,7 +83,7 @@ def losses(
             loss[job] = factor
         else:
             if label < 0 or label >= classes:
-                return failed(INDEX_OUT_OF_RANGE, job)
+                return failure_status(INDEX_OUT_OF_RANGE, job)
             if not null(weight):
                 factor = weight[label]
             loss[job] = factor * (shift - x[p + label * step])

@@ -16,12 +16,12 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
-from ort_lite_cpu.kernels.gemm.pack import panels, unpacked
+from ort_lite_cpu.kernels.gemm.pack import panels, unpack
 from ort_lite_cpu.lowering.broadcast import broadcast_step, joint_dim, require_broadcast
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import REAL, operator
 
@@ -54,7 +54,7 @@ class Product(Record):
         return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 
-class Operand(Record):
+class MatrixOperand(Record):
     """A tensor as matrices, (..., rows, columns), wherever its elements lie: `strides` in elements."""
 
     tensor: Tensor
@@ -62,10 +62,10 @@ class Operand(Record):
     strides: tuple[Dim, ...]
     constant: Array | None = None
 
-    def rearranged(self, order: Sequence[int]) -> Operand:
+    def rearrange(self, order: Sequence[int]) -> MatrixOperand:
         """The same memory, axes in another order."""
         array = None if self.constant is None else self.constant.transpose(order)
-        return Operand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
+        return MatrixOperand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
 
     @property
     def is_row_major(self) -> bool:
@@ -152,13 +152,13 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
         if beta == 1.0:
             return spec.replace(bias=c)
         if constant is not None:
-            return spec.replace(bias=op.packed(constant, f"times {beta}", lambda: (constant * beta).astype(constant.dtype)))
+            return spec.replace(bias=op.pack(constant, f"times {beta}", lambda: (constant * beta).astype(constant.dtype)))
     if beta == 1.0 and same(row, spec.m) and same(column, spec.n):
         return spec.replace(residual=c)
     full = op.temporary(c.dtype, (spec.m, spec.n))
     down, across = broadcast_step(row, spec.m, column), broadcast_step(column, spec.n, 1)
     work = spec.m * spec.n // 2
-    op.emit(kernels.scaled, [c, full], m=spec.m, n=spec.n, row=down, column=across, factor=beta, work=work)
+    op.emit(kernels.scale_by, [c, full], m=spec.m, n=spec.n, row=down, column=across, factor=beta, work=work)
     return spec.replace(residual=full)
 
 
@@ -166,11 +166,11 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
 def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
     """y = a @ b as MatMul has it, for tensors in memory."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
-    rows, columns = (Operand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
+    rows, columns = (MatrixOperand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
     _batch(op, Product(0, 0, 0), rows, columns, y)
 
 
-def _batch(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
+def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor | None = None) -> None:
     """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
@@ -179,29 +179,29 @@ def _batch(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor | 
     if a.tensor.dtype not in REAL:
         a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
         operands = [a.tensor, b.tensor, y or op.output(0)]
-        op.emit(kernels.integer_matmul, operands, **spec.sizes, **_named(loops), work=spec.work * dims * 8)
+        op.emit(kernels.integer_matmul, operands, **spec.sizes, **_loop_arguments(loops), work=spec.work * dims * 8)
     elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
         source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
         assert source is not None
         y, turned = y or op.output(0), "turned" if b.strides[0] == 1 else ""
-        emit_packed(op, rows, _compact(op, a).tensor, b.constant, source=source, y=y, form=turned)
+        emit_gemm(op, rows, _compact(op, a).tensor, b.constant, source=source, y=y, form=turned)
     else:
         _emit_strided_product(op, spec, a, b, y or op.output(0))
 
 
-def _emit_strided_product(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor) -> None:
+def _emit_strided_product(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor) -> None:
     """The product of two computed operands, read where they lie if rows of a, and rows or columns of b, are contiguous."""
     a = a if a.is_row_major else _compact(op, a)
     b = b if b.is_row_major or b.is_column_major else _compact(op, b)
     if all(same(dim, 1) for dim in b.shape[:-2]):
-        a, b = _joined(a), Operand(b.tensor, b.shape[-2:], b.strides[-2:])
+        a, b = _merge_batches(a), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
     a, b, dims, loops = _batch_loops(op, a, b)
     spec = spec.replace(m=a.shape[-2], transposed=not b.is_row_major)
     steps = a.strides[-2], b.strides[-1] if spec.transposed else b.strides[-2]
-    emit_computed(op, spec, a.tensor, b.tensor, y, loops, dims, steps)
+    emit_dynamic_gemm(op, spec, a.tensor, b.tensor, y, loops, dims, steps)
 
 
-def emit_computed(
+def emit_dynamic_gemm(
     op: NodeLowering,
     spec: Product,
     a: Tensor,
@@ -219,16 +219,18 @@ def emit_computed(
     lda, ldb = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
-    given = {**spec.sizes, "lda": lda, "ldb": ldb, **_named(loops), "scale": spec.scale, "transposed": spec.transposed}
-    op.emit(kernels.matmul, operands, **given, **spec.activation.named, **tile.statics, work=spec.work * batch, result=whole(y))
+    given = {**spec.sizes, "lda": lda, "ldb": ldb, **_loop_arguments(loops), "scale": spec.scale, "transposed": spec.transposed}
+    op.emit(
+        kernels.matmul, operands, **given, **spec.activation.arguments, **tile.statics, work=spec.work * batch, result=whole(y)
+    )
 
 
-def _named(loops: Sequence[Dim]) -> dict[str, Any]:
+def _loop_arguments(loops: Sequence[Dim]) -> dict[str, Any]:
     """Batch dimensions, and the steps of a and of b along them, by the names of the kernels' parameters."""
     return dict(zip(("d0", "d1", "d2", "a0", "a1", "a2", "b0", "b1", "b2"), loops, strict=True))
 
 
-def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
+def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
     """y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` say what b is made of, so that it is packed once."""
     tile = tile_for(a.native, op.target)
 
@@ -237,12 +239,12 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
         return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.kernels)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
-    w = op.packed(source, form, make)
+    w = op.pack(source, form, make)
     if spec.scale == 1.0 and w.constant is not None:
         _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
-    given = {**spec.sizes, **spec.activation.named, **tile.statics}
+    given = {**spec.sizes, **spec.activation.arguments, **tile.statics}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
@@ -256,54 +258,54 @@ def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Arra
 
 
 def _undone(packed: Array, n: int, turned: bool) -> Array:
-    plain = unpacked(packed, n)
+    plain = unpack(packed, n)
     return np.ascontiguousarray(plain.T if turned else plain)
 
 
 # --- Operands
-def _operand(op: NodeLowering, index: int) -> Operand:
+def _operand(op: NodeLowering, index: int) -> MatrixOperand:
     """Input `index` in the storage order that it has; a vector is a row on the left, a column on the right."""
     tensor = op.raw(index)
     if tensor.pending is not None or tensor.buffer is None:
         tensor = op.input(index)
     order = tensor.perm or tuple(range(len(tensor.shape)))
-    steps = contiguous(tensor.stored_shape)
+    steps = contiguous(tensor.storage_shape)
     strides = tuple(steps[order.index(axis)] for axis in range(len(order)))
     array = op.constant(index)
     if len(order) > 1:
-        return Operand(tensor, tensor.shape, strides, array)
+        return MatrixOperand(tensor, tensor.shape, strides, array)
     if index == 0:
-        return Operand(tensor, (1, *tensor.shape), (0, 1))
-    return Operand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
+        return MatrixOperand(tensor, (1, *tensor.shape), (0, 1))
+    return MatrixOperand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
 
 
-def _turn(x: Operand, transpose: int, batch_last: int = 0) -> Operand:
+def _turn(x: MatrixOperand, transpose: int, batch_last: int = 0) -> MatrixOperand:
     """Its last two axes swapped; with `batch_last` its first axis, that of the rows, is moved there before."""
     rank = len(x.shape)
     order = [*range(1, rank - 1), 0, rank - 1] if batch_last else list(range(rank))
-    return x.rearranged([*order[:-2], order[-1], order[-2]] if transpose else order)
+    return x.rearrange([*order[:-2], order[-1], order[-2]] if transpose else order)
 
 
-def _compact(op: NodeLowering, x: Operand) -> Operand:
+def _compact(op: NodeLowering, x: MatrixOperand) -> MatrixOperand:
     """x, or a copy of it, whose elements lie in the order of its axes."""
     wanted = tuple(contiguous(x.shape))
     if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
-        return Operand(x.tensor, x.shape, wanted)
+        return MatrixOperand(x.tensor, x.shape, wanted)
     made = op.temporary(x.tensor.dtype, x.shape)
-    emit_strided(op, x.tensor, made, x.shape, x.strides, wanted)
-    return Operand(made, x.shape, wanted)
+    emit_strided_copy(op, x.tensor, made, x.shape, x.strides, wanted)
+    return MatrixOperand(made, x.shape, wanted)
 
 
-def _joined(a: Operand) -> Operand:
+def _merge_batches(a: MatrixOperand) -> MatrixOperand:
     """a with as many batch dimensions as possible taken for rows."""
     shape, strides = list(a.shape), list(a.strides)
     while len(shape) > 2 and (same(shape[-3], 1) or same(strides[-3], strides[-2] * shape[-2])):
         shape[-3:-1] = [shape[-3] * shape[-2]]
         strides[-3:-1] = [strides[-2]]
-    return Operand(a.tensor, tuple(shape), tuple(strides))
+    return MatrixOperand(a.tensor, tuple(shape), tuple(strides))
 
 
-def _batch_loops(op: NodeLowering, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:
+def _batch_loops(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> tuple[MatrixOperand, MatrixOperand, Dim, list[Dim]]:
     """(a, b, number of products, three batch dimensions and the steps of a and of b along them, 0 where one is broadcast)."""
     rank = max(len(a.shape), len(b.shape)) - 2
     shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
@@ -327,7 +329,7 @@ def _batch_loops(op: NodeLowering, a: Operand, b: Operand) -> tuple[Operand, Ope
     return a, b, product(wanted), [number for column in zip(*loops, strict=True) for number in column]
 
 
-def _spread(op: NodeLowering, x: Operand, batch: Shape, steps: Sequence[Dim]) -> Operand:
+def _spread(op: NodeLowering, x: MatrixOperand, batch: Shape, steps: Sequence[Dim]) -> MatrixOperand:
     """A copy of x written out to all batch dimensions."""
     shape = (*batch, *x.shape[-2:])
-    return _compact(op, Operand(x.tensor, shape, (*steps, *x.strides[-2:])))
+    return _compact(op, MatrixOperand(x.tensor, shape, (*steps, *x.strides[-2:])))

@@ -14,7 +14,7 @@ from ort_lite_cpu.lowering.attributes import axis_of, check_groups
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
 
@@ -207,7 +207,7 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
         op.require(broadcasts(mine, dim), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim)
         strides.append(broadcast_step(mine, dim, stride))
     made = op.temporary(given.dtype, wanted)
-    emit_strided(op, given, made, wanted, strides, contiguous(wanted))
+    emit_strided_copy(op, given, made, wanted, strides, contiguous(wanted))
     return made
 
 

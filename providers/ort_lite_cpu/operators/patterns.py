@@ -24,7 +24,7 @@ Span = tuple[int, int]
 """Where a match begins and ends."""
 
 
-class Pattern:
+class TextPattern:
     """A compiled pattern. Texts are bytes of UTF-8, and so are positions."""
 
     __slots__ = ("_compiled", "_match", "_size")
@@ -92,32 +92,32 @@ def after(data: bytes, at: int) -> int:
     return at
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     """Return the text as bytes."""
     return text.encode(*_CODEC)
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Return the bytes as text."""
     return data.decode(*_CODEC)
 
 
-def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[Pattern]:
+def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[TextPattern]:
     """The patterns of a node; `longest`: the longest of the matches that begin first counts, else the first alternative.
 
     Raises NotImplemented for what RE2 rejects, and for too long or too many patterns.
     """
     sources = [_source(node, text) for text in texts]
     if len(sources) > MOST:
-        raise _rejected(node, f"it has {len(sources)} patterns; expected at most {MOST}")
+        raise _rejection(node, f"it has {len(sources)} patterns; expected at most {MOST}")
     if (total := sum(map(len, sources))) > LONGEST:
-        raise _rejected(node, f"the length of its patterns is {total:,} bytes; expected at most {LONGEST:,}")
+        raise _rejection(node, f"the length of its patterns is {total:,} bytes; expected at most {LONGEST:,}")
     re2 = _re2(node)
     options = re2.Options()
     options.max_mem = max(MEMORY // max(len(sources), 1), LEAST_MEMORY)
     options.longest_match, options.never_capture, options.log_errors = longest, True, False
     try:
-        return [_compiled(node, re2, source, options) for source in sources]
+        return [_compile(node, re2, source, options) for source in sources]
     finally:
         re2.purge()  # its cache would keep 128 patterns with their memory
 
@@ -126,19 +126,19 @@ def _source(node: Node, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:  # bytes of a model that are no text come as surrogates
-        raise _rejected(node, f"the pattern {text!r} is not UTF-8") from None
+        raise _rejection(node, f"the pattern {text!r} is not UTF-8") from None
 
 
-def _compiled(node: Node, re2: Any, source: bytes, options: Any) -> Pattern:
+def _compile(node: Node, re2: Any, source: bytes, options: Any) -> TextPattern:
     try:
-        return Pattern(re2.compile(source, options))
+        return TextPattern(re2.compile(source, options))
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise _rejected(node, f"RE2 rejects the pattern {_shown(source)}: {text}") from None
+        raise _rejection(node, f"RE2 rejects the pattern {_format_source(source)}: {text}") from None
 
 
-def _shown(source: bytes) -> str:
+def _format_source(source: bytes) -> str:
     text = repr(source.decode(errors="backslashreplace"))
     return text if len(text) <= 200 else f"{text[:200]}..."
 
@@ -148,11 +148,11 @@ def _re2(node: Node) -> Any:
     try:
         import re2
     except ImportError as error:
-        raise _rejected(node, f"{_INSTALL} ({error})") from None
+        raise _rejection(node, f"{_INSTALL} ({error})") from None
     if not hasattr(re2, "Options"):
-        raise _rejected(node, f"{_INSTALL}; the module 're2' that is there belongs to another package")
+        raise _rejection(node, f"{_INSTALL}; the module 're2' that is there belongs to another package")
     return re2
 
 
-def _rejected(node: Node, message: str) -> NotSupported:
+def _rejection(node: Node, message: str) -> NotSupported:
     return NotSupported(f"{node} (CPUExecutionProvider): {message}").about(node)

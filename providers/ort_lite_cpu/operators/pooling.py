@@ -77,7 +77,7 @@ def pool(x: Ptr, y: Ptr, g: Windows, p: float, kind: Static, rows: Static, colum
             w0 = column * g.sw - g.pw
             out = (row * g.yw + column) * g.c
             if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= g.xh and w0 + columns <= g.xw:
-                _unrolled(
+                _pool_inside(
                     x, y, out, (((batch * g.xd + d0) * g.xh + h0) * g.xw + w0) * g.c, g.c, g.xw * g.c, p, kind, rows, columns
                 )
                 continue
@@ -106,7 +106,7 @@ def pool(x: Ptr, y: Ptr, g: Windows, p: float, kind: Static, rows: Static, colum
     return OK
 
 
-def _unrolled(
+def _pool_inside(
     x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, p: float, kind: Static, rows: Static, columns: Static
 ) -> int:
     """One output position whose window lies inside: every channel is read, joined and written once."""

@@ -12,7 +12,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, product, same
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.conversion import converted
+from ort_lite_cpu.lowering.conversion import convert
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits, storage_order
@@ -65,7 +65,7 @@ def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
 def as_float(x: Tensor) -> Tensor:
     """x in float32, not computed yet; 16-bit floats are widened where they are read."""
     if x.dtype in NARROW_TYPES:
-        return converted(x, "float32")
+        return convert(x, "float32")
     return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
 
 
@@ -73,7 +73,7 @@ def _as_float(x: Parameter) -> Parameter:
     return as_float(x) if isinstance(x, Tensor) else x
 
 
-def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
+def dequantize(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     """(x - zero) * scale."""
     scale = _as_float(scale)
     if zero is None or zero == 0.0:
@@ -81,31 +81,31 @@ def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     return formula("({x} - {zero}) * {scale}", as_float(x), zero=_as_float(zero), scale=scale)
 
 
-def quantized(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+def quantize(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number is multiplication, rounded alike."""
     if not isinstance(scale, float) or not op.target.has_fma or not 2.0**-60 <= scale <= 2.0**60:
         return _saturate("{x} / {scale}", as_float(x), scale, zero, dtype)
     inverse = float(np.float32(1 / scale))
     rest = float(np.float32(1 / scale - inverse))
-    return _saturate("divided({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
+    return _saturate("divide({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
 
 
-def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
+def quantize_narrow(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
     """Return the formula that quantizes x to a type narrower than a byte, or to an 8-bit float. `saturate`: as in Cast."""
     scale = _as_float(scale)
     if dtype in NARROW_FLOATS:
         return formula(f'f32_to_narrow({{x}} / {{scale}}, "{dtype}", {saturate})', as_float(x), scale=scale)
     away = 0.0 if zero is None else _as_float(zero)
-    return formula(f'quantized_narrow({{x}} / {{scale}}, {{zero}}, "{dtype}")', as_float(x), scale=scale, zero=away)
+    return formula(f'quantize_narrow({{x}} / {{scale}}, {{zero}}, "{dtype}")', as_float(x), scale=scale, zero=away)
 
 
-def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+def requantize(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """An integer product times `factor`, the quotient of scales, in the quantised type of the result."""
     return _saturate("{x} * {scale}", as_float(total), factor, zero, dtype)
 
 
 def _saturate(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: float) -> Formula:
-    text = f'quantized({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
+    text = f'quantize({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
     return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero, **more)
 
 
@@ -185,9 +185,9 @@ def quantize_linear(op: NodeLowering) -> None:
     assert dtype is not None
     scale, zero = _parameters(op)
     if dtype in NARROW:
-        narrowed(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=1.0)
+        quantize_narrow(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=1.0)
         return
-    quantized(op, op.raw(0), scale, zero, dtype).define(op, cost=0.6)
+    quantize(op, op.raw(0), scale, zero, dtype).define(op, cost=0.6)
 
 
 @operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
@@ -195,7 +195,7 @@ def quantize_linear(op: NodeLowering) -> None:
 def dequantize_linear(op: NodeLowering) -> None:
     """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
     scale, zero = _parameters(op)
-    dequantized(op.raw(0), scale, zero).define(op)
+    dequantize(op.raw(0), scale, zero).define(op)
 
 
 @native
@@ -238,9 +238,9 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
 def dynamic_quantize_linear(op: NodeLowering) -> None:
     """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
     raw = op.raw(0)
-    x = op.stored(raw, storage_order(raw))
+    x = op.store(raw, storage_order(raw))
     scale, zero = emit_dynamic(op, x)
     op.set(1, scale)
     op.set(2, zero)
     if op.wants(0):
-        quantized(op, x, scale, zero, "uint8").define(op, cost=0.6)
+        quantize(op, x, scale, zero, "uint8").define(op, cost=0.6)

@@ -23,7 +23,7 @@ PI = 3.141592653589793
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15: 2**64 over the golden ratio
 
 
-def mixed(z: int) -> Any:
+def mix(z: int) -> Any:
     """All bits of the result depend on all of z. The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     u = cast(z, "u64")
     u = wmul(u ^ shr(u, cast(30, "u64")), cast(-4658895280553007687, "u64"))
@@ -33,7 +33,7 @@ def mixed(z: int) -> Any:
 
 def uniform(stream: int, counter: int) -> Any:
     """Number `counter` of the stream, in [0, 1), a multiple of 2**-53."""
-    bits = mixed(wadd(mixed(stream), wmul(counter + 1, GOLDEN)))
+    bits = mix(wadd(mix(stream), wmul(counter + 1, GOLDEN)))
     return cast(shr(cast(bits, "u64"), cast(11, "u64")), "f64") * 1.1102230246251565e-16
 
 
@@ -128,7 +128,7 @@ def entropy(op: NodeLowering, count: int) -> bytes:
     return blake2b("\0".join([str(seed), *names]).encode(), digest_size=count).digest()
 
 
-def _made(op: NodeLowering) -> Tensor:
+def _kernel_output(op: NodeLowering) -> Tensor:
     """Return the tensor that the kernel writes, of 32-bit or 64-bit floats."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
@@ -138,7 +138,7 @@ def _made(op: NodeLowering) -> Tensor:
 @operator("RandomUniform", "RandomUniformLike", types=ANY)
 def lower_uniform(op: NodeLowering) -> None:
     """Emit RandomUniform or RandomUniformLike."""
-    y = _made(op)
+    y = _kernel_output(op)
     low, high = float(op.attr("low", 0.0)), float(op.attr("high", 1.0))
     op.emit(random_uniform, [stream(op), y], n=y.size, low=low, high=high, work=y.size * 2)
     finish(op, y)
@@ -147,7 +147,7 @@ def lower_uniform(op: NodeLowering) -> None:
 @operator("RandomNormal", "RandomNormalLike", types=ANY)
 def lower_normal(op: NodeLowering) -> None:
     """Emit RandomNormal or RandomNormalLike."""
-    y = _made(op)
+    y = _kernel_output(op)
     mean, scale = float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0))
     op.emit(random_normal, [stream(op), y], n=y.size, mean=mean, scale=scale, work=y.size * 30)
     finish(op, y)

@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, read_once, span
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 
@@ -22,7 +22,7 @@ def find_beyond(x: Ptr, count: int, most: int, part: int, parts: int) -> int:
     for i in span(count, part, parts):
         element = int(read_once(x, i))
         if element < 0 or element > most:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
     return OK
 
 

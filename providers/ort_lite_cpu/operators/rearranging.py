@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, read_once, span
 from ort_lite.shapes import equal, product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -26,7 +26,7 @@ def reverse_sequence(
         length = read_once(lengths, j if time == 0 else i)
         steps = rows if time == 0 else columns
         if length < 0 or length > steps:
-            return failed(INDEX_OUT_OF_RANGE, j if time == 0 else i)
+            return failure_status(INDEX_OUT_OF_RANGE, j if time == 0 else i)
         step = i if time == 0 else j
         if step < length:
             step = length - 1 - step

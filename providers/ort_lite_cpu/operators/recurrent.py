@@ -17,9 +17,9 @@ from ort_lite_cpu.kernels.once import run_once
 from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, interleave, linear_gru, lstm, rnn
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import emit_permute, emit_strided
+from ort_lite_cpu.lowering.strided import emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 
@@ -99,10 +99,10 @@ class Layer:
         sizes = Product(rows, columns, self.x.shape[2], transposed=True, bias=bias)
         w = op.constant(1)
         if w is None:
-            emit_computed(op, sizes, flat, self._compute_blocks(op.input(1), direction, 0, self.gates), out)
+            emit_dynamic_gemm(op, sizes, flat, self._compute_blocks(op.input(1), direction, 0, self.gates), out)
         else:
             own = self._constant_blocks(w, direction, 0, self.gates)
-            emit_packed(op, sizes, flat, own, source=w, y=out, form=f"{direction} blocks of {self.unit}")
+            emit_gemm(op, sizes, flat, own, source=w, y=out, form=f"{direction} blocks of {self.unit}")
         return out
 
     def recurrence(self, direction: int, first: int, gates: int) -> Tensor:
@@ -111,7 +111,7 @@ class Layer:
         r = op.constant(2)
         if r is not None:
             form = f"R {direction} {first} {gates} {self.unit}"
-            return op.packed(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.kernels))
+            return op.pack(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.kernels))
         rows = self._compute_blocks(op.input(2), direction, first, gates)
         made = op.temporary(rows.dtype, (rows.shape[0], self.size))
         op.emit(pack_filters, [rows, made], groups=1, outputs=rows.shape[0], channels=self.size, taps=1, width=width)
@@ -129,14 +129,14 @@ class Layer:
             def make() -> Array:
                 return np.sum([self._constant_blocks(given, direction, first, gates) for first in firsts], 0, given.dtype)
 
-            return op.packed(given, f"{index} {direction} {firsts} {gates} {self.unit}", make)
+            return op.pack(given, f"{index} {direction} {firsts} {gates} {self.unit}", make)
         rows = [self._compute_blocks(op.input(index), direction, first, gates) for first in firsts]
         return rows[0] if len(rows) == 1 else self._sum(rows)
 
     def _sum(self, rows: Sequence[Tensor]) -> Tensor:
         from ort_lite_cpu.lowering.expression import formula_tensor
 
-        return self.op.stored(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
+        return self.op.store(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
 
     def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
         """Rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""
@@ -182,7 +182,7 @@ class Layer:
             emit_fill(op, state, 0)
             return state
         stride, at = self._row_of_state(direction)
-        emit_strided(op, op.input(index), state, (self.batch, self.size), (stride, 1), (self.padded, 1), at)
+        emit_strided_copy(op, op.input(index), state, (self.batch, self.size), (stride, 1), (self.padded, 1), at)
         return state
 
     def finish(self, index: int, direction: int, state: Tensor, half: Dim = 0) -> None:
@@ -191,7 +191,7 @@ class Layer:
             return
         stride, at = self._row_of_state(direction)
         dims, source = (self.batch, self.size), half * self.batch * self.padded
-        emit_strided(self.op, state, self.last[index], dims, (self.padded, 1), (stride, 1), source, at)
+        emit_strided_copy(self.op, state, self.last[index], dims, (self.padded, 1), (stride, 1), source, at)
 
     def _row_of_state(self, direction: int) -> tuple[Dim, Dim]:
         """(step from one sequence of the batch to the next, offset of the direction) in (directions, batch, size), or batch first."""
@@ -200,7 +200,7 @@ class Layer:
         return self.size, direction * self.batch * self.size
 
     # --- the kernels
-    def named(self, direction: int) -> dict[str, Any]:
+    def arguments(self, direction: int) -> dict[str, Any]:
         """Return one direction's scalars, keyed by the kernels' parameter names."""
         found: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "size": self.size, "limit": self.limit}
         stride, found["offset"] = self._row_of_state(direction)
@@ -212,7 +212,7 @@ class Layer:
             found |= {"fgk"[number]: name, f"a{number}": alpha, f"b{number}": beta}
         return found
 
-    def blocked(self, gates: int) -> dict[str, Any]:
+    def block_arguments(self, gates: int) -> dict[str, Any]:
         """Return the scalars of kernels whose parts share blocks and whose panels have `gates` gates."""
         found: dict[str, Any] = {"unit": self.unit, "width": self.unit, "lanes": self.lanes}
         found["rows"] = 4 if self.op.target.vector_registers == 32 else 2
@@ -224,7 +224,7 @@ class Layer:
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
         xw, r = self.product(direction, bias), self.recurrence(direction, 0, 4)
         operands = [xw, r, peephole, self.op.optional(4), *states, self.y]
-        self.op.emit(lstm, operands, **given, **self.blocked(4), rounds=self.steps)
+        self.op.emit(lstm, operands, **given, **self.block_arguments(4), rounds=self.steps)
         return self.steps % 2
 
 
@@ -260,7 +260,7 @@ def emit_lstm(op: NodeLowering, layer: Layer) -> None:
     """Emit the LSTM, and its final hidden and cell states."""
     for d in range(layer.directions):
         h, c = layer.start(5, d, 2), layer.start(6, d)
-        half = layer.lstm_steps(d, [h, c], {**layer.named(d), "coupled": op.attr("input_forget", 0)})
+        half = layer.lstm_steps(d, [h, c], {**layer.arguments(d), "coupled": op.attr("input_forget", 0)})
         layer.finish(1, d, h, half)
         layer.finish(2, d, c)
 
@@ -280,7 +280,14 @@ def _gru(layer: Layer, d: int) -> None:
     xw = layer.product(d, layer.vector(3, d, (0, 3), 3))
     reset = op.temporary(h.dtype, (layer.batch, layer.padded))
     operands = [xw, layer.recurrence(d, 0, 2), layer.recurrence(d, 2, 1), op.optional(4), h, layer.y, reset]
-    op.emit(gru, operands, **layer.named(d), **layer.blocked(2), across=layer.unit // layer.lanes, rounds=2 * layer.steps)
+    op.emit(
+        gru,
+        operands,
+        **layer.arguments(d),
+        **layer.block_arguments(2),
+        across=layer.unit // layer.lanes,
+        rounds=2 * layer.steps,
+    )
     layer.finish(1, d, h)
 
 
@@ -289,7 +296,7 @@ def _linear_gru(layer: Layer, d: int) -> None:
     xw, recurrent_bias = layer.product(d, layer.vector(3, d, (0,), 3)), layer.vector(3, d, (3,), 3)
     sums = op.temporary(h.dtype, (layer.batch, 3 * layer.padded))
     operands = [xw, layer.recurrence(d, 0, 3), recurrent_bias, op.optional(4), h, layer.y, sums]
-    op.emit(linear_gru, operands, **layer.named(d), **layer.blocked(3), rounds=layer.steps)
+    op.emit(linear_gru, operands, **layer.arguments(d), **layer.block_arguments(3), rounds=layer.steps)
     layer.finish(1, d, h, layer.steps % 2)
 
 
@@ -302,5 +309,5 @@ def lower_rnn(op: NodeLowering) -> None:
         h = layer.start(5, d, 2)
         xw = layer.product(d, layer.vector(3, d, (0, 1), 1))
         operands = [xw, layer.recurrence(d, 0, 1), op.optional(4), h, layer.y]
-        op.emit(rnn, operands, **layer.named(d), **layer.blocked(1), rounds=layer.steps)
+        op.emit(rnn, operands, **layer.arguments(d), **layer.block_arguments(1), rounds=layer.steps)
         layer.finish(1, d, h, layer.steps % 2)

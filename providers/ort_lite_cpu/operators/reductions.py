@@ -297,7 +297,7 @@ def cumulate(
 
 
 @operator("CumSum", "CumProd", since=11, types=REAL | INTEGERS)
-def cumulated(op: NodeLowering) -> None:
+def cumulative(op: NodeLowering) -> None:
     """Emit a cumulative operator along one axis."""
     named, *more = op.numbers(1)
     if more:

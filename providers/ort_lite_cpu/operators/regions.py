@@ -10,7 +10,7 @@ from ort_lite.native.lang import (
     Static,
     cast,
     ceil,
-    failed,
+    failure_status,
     floor,
     fmax,
     imax,
@@ -71,7 +71,7 @@ def roi_align(
         roi = job // (g.rows * g.columns)
         batch = read_once(index, roi)
         if batch < 0 or batch >= g.n:
-            return failed(INDEX_OUT_OF_RANGE, roi)
+            return failure_status(INDEX_OUT_OF_RANGE, roi)
         s, o = like(x, scale), like(x, offset)
         left, top = read_once(rois, roi * 4) * s - o, read_once(rois, roi * 4 + 1) * s - o
         w, h = read_once(rois, roi * 4 + 2) * s - o - left, read_once(rois, roi * 4 + 3) * s - o - top
@@ -168,7 +168,7 @@ def max_roi_pool(x: Ptr, rois: Ptr, y: Ptr, g: Regions, count: int, scale: float
         roi = job // (g.rows * g.columns)
         batch = cast(read_once(rois, roi * 5), "i64")
         if batch < 0 or batch >= g.n:
-            return failed(INDEX_OUT_OF_RANGE, roi)
+            return failure_status(INDEX_OUT_OF_RANGE, roi)
         left, right = _edge(read_once(rois, roi * 5 + 1), scale), _edge(read_once(rois, roi * 5 + 3), scale)
         top, bottom = _edge(read_once(rois, roi * 5 + 2), scale), _edge(read_once(rois, roi * 5 + 4), scale)
         i, k = job // g.columns % g.rows, job % g.columns

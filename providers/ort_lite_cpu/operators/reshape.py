@@ -5,7 +5,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 
@@ -15,7 +15,7 @@ from ort_lite_cpu.registry import ANY, MOVABLE, operator
 def reshape(op: NodeLowering) -> None:
     """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
     _same_size(op)
-    x, shape = op.builder.computed(op.raw(0)), op.info().shape
+    x, shape = op.builder.materialize(op.raw(0)), op.info().shape
     assert shape is not None
     orders = _regroup(x, shape)
     if orders is None:
@@ -51,7 +51,7 @@ def _same_size(op: NodeLowering) -> None:
 @operator("Identity", "Dropout", types=ANY)
 def identity(op: NodeLowering) -> None:
     """Identity, and Dropout outside training: its mask, where asked for, is all True; from opset 7 to 11 all 0, as onnxruntime's."""
-    if op.has(2) and op.known(2).any():
+    if op.has(2) and op.read_array(2).any():
         from ort_lite_cpu.operators.dropout import train_dropout
 
         train_dropout(op)
@@ -66,7 +66,7 @@ def identity(op: NodeLowering) -> None:
 @operator("Transpose", types=MOVABLE, moves=True)
 def transpose(op: NodeLowering) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
-    x = op.builder.computed(op.raw(0))
+    x = op.builder.materialize(op.raw(0))
     rank = len(x.shape)
     perm = list(op.attr("perm") or range(rank)[::-1])  # an empty one is none, as in onnxruntime
     own = x.perm or tuple(range(rank))
@@ -107,7 +107,7 @@ def expand(op: NodeLowering) -> None:
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
         op.require(1 - less(dim, 0), "dimension {0} of the wanted shape is below zero", dim)
         _require_one_or(op, dim, y.shape[axis])
-    emit_strided(op, x, y, y.shape, strides, contiguous(y.shape))
+    emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape))
 
 
 def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
@@ -122,7 +122,7 @@ def tile(op: NodeLowering) -> None:
     """
     repeats: list[Dim] = list(op.contents(1)) if op.version >= 6 else [1] * len(op.raw(0).shape)
     if op.version < 6:
-        repeats[int(op.known(2).reshape(-1)[0])] = int(op.known(1).reshape(-1)[0])
+        repeats[int(op.read_array(2).reshape(-1)[0])] = int(op.read_array(1).reshape(-1)[0])
     for count in repeats:
         op.require(1 - less(count, 0), "{0} repeats, expected 0 or more", count)
     x, y = op.input(0), op.output(0)
@@ -130,4 +130,4 @@ def tile(op: NodeLowering) -> None:
     dims = tuple(d for pair in zip(repeats, x.shape, strict=True) for d in pair)
     x_strides = [s for stride in own for s in (0, stride)]
     y_strides = [s for stride, dim in zip(out, x.shape, strict=True) for s in (stride * dim, stride)]
-    emit_strided(op, x, y, dims, x_strides, y_strides)
+    emit_strided_copy(op, x, y, dims, x_strides, y_strides)

@@ -153,11 +153,11 @@ def resize_axis(
                 for j in range(inner):
                     y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
         else:
-            filtered(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
+            filter_sample(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
     return OK
 
 
-def filtered(
+def filter_sample(
     x: Ptr, y: Ptr, base: int, out: int, n: int, inner: int, c: float, stretch: float, a: float, mode: Static, exclude: Static
 ) -> int:
     """One output position: the weighted mean of the samples around c, the filter stretched to 1 / stretch."""
@@ -214,14 +214,14 @@ def resize(op: NodeLowering) -> None:
         n, dims[axis] = dims[axis], shape[axis]
         op.require(n + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
         y = op.builder.new(x.dtype, tuple(dims), order)
-        stored, at = y.stored_shape, order.index(axis)
+        stored, at = y.storage_shape, order.index(axis)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
             rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
         sizes: dict[str, Any] = {"outer": product(stored[:at]), "n": n, "m": shape[axis], "inner": product(stored[at + 1 :])}
         start, end = regions[axis]
         op.emit(resize_axis, [x, y], **sizes, **scales[axis]._asdict(), start=start, end=end, **rules, work=y.size)
         x = y
-    op.pass_on(rounded(op, x, dtype))
+    op.pass_on(round_to_type(op, x, dtype))
 
 
 def _rules(op: NodeLowering, mode: str, how: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def as_float(op: NodeLowering, x: Tensor) -> Tensor:
     return x if x.dtype in REAL else op.cast(x, "float64" if x.dtype in WIDE else "float32")
 
 
-def rounded(op: NodeLowering, x: Tensor, dtype: str) -> Tensor:
+def round_to_type(op: NodeLowering, x: Tensor, dtype: str) -> Tensor:
     """Floats as integers: the nearest ones, those at the end for what is beyond. As bool: what is not 0 is True."""
     if x.dtype == dtype:
         return x
@@ -271,15 +271,15 @@ def _scales(op: NodeLowering, old: Sequence[Dim], new: Sequence[Dim]) -> list[_S
             for axis in _axes(op, len(old)):
                 found[axis] = common
         return found
-    for axis, value in zip(_axes(op, len(old)), _given_scales(op), strict=True):
+    for axis, value in zip(_axes(op, len(old)), _read_scales(op), strict=True):
         found[axis] = _Scale(1, 1, float(value))
     return found
 
 
-def _given_scales(op: NodeLowering) -> Sequence[float]:
+def _read_scales(op: NodeLowering) -> Sequence[float]:
     if op.node.op_type == "Upsample" and op.version < 9:
         return op.attr("scales") or [1.0, 1.0, op.attr("height_scale", 1.0), op.attr("width_scale", 1.0)]
-    values: Sequence[float] = op.known(1 if op.version < 11 else 2).tolist()
+    values: Sequence[float] = op.read_array(1 if op.version < 11 else 2).tolist()
     return values
 
 
@@ -295,7 +295,7 @@ def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], small
 
 def _regions(op: NodeLowering, rank: int) -> list[tuple[float, float]]:
     """Start and end along every axis, in units of its length."""
-    axes, roi = _axes(op, rank), op.known(1).reshape(-1).tolist() if op.has(1) else []
+    axes, roi = _axes(op, rank), op.read_array(1).reshape(-1).tolist() if op.has(1) else []
     if len(roi) != 2 * len(axes):
         raise op.reject(f"a region of {len(roi)} numbers, {len(axes)} axes are resized; there should be two for each")
     found = [(0.0, 1.0)] * rank

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, native, null, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Heads, heads_of, steps_named
+from ort_lite_cpu.operators.attention import Heads, heads_of, step_arguments
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def rotate(
         if not null(ids):
             position += weight * int(read_once(ids, b * ids_batch + i * ids_row))
         if position < 0 or position >= positions:
-            return failed(INDEX_OUT_OF_RANGE, b * g.rows + i)
+            return failure_status(INDEX_OUT_OF_RANGE, b * g.rows + i)
         source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * y_batch + h * y_head + i * y_row
         angle = position * half
         for j in range(half):
@@ -116,7 +116,7 @@ def emit_rotation(
     op.agree(cosines.shape, sines.shape, "the caches differ in shape")
     op.agree(y.shape, x.shape, "the result does not fit the heads")
     operands = [x.tensor, ids, cosines, sines, y.tensor]
-    given = {**x.sizes, **x.named("x"), **steps_named("y", y.steps)}
+    given = {**x.sizes, **x.arguments("x"), **step_arguments("y", y.steps)}
     given |= {"turned": turned, "interleaved": interleaved, "positions": product(cosines.shape[:-1])}
     given |= {"ids_batch": ids_steps[0], "ids_row": ids_steps[1]}
     given |= {"base": base, "weight": weight, "per_batch": per_batch, "per_row": per_row}
@@ -129,7 +129,7 @@ def _no_angle(failure: "Failure") -> str:
     ids_batch, ids_row, base, weight, per_batch, per_row = map(failure.scalar, steps)
     b, i = divmod(failure.at, rows)
     position = base + b * per_batch + i * per_row
-    if failure.given(1):
+    if failure.has_operand(1):
         position += weight * failure.element(1, b * ids_batch + i * ids_row)
     return f"position {position}, of row {i} of sample {b}, is out of range [0, {positions}) of the caches"
 

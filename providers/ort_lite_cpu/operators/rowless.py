@@ -44,7 +44,7 @@ class Rowless:
     def _infer(self, inputs: Sequence[Info], captured: Sequence[Any]) -> list[Shape | None]:
         captures = zip(self._captures.items(), captured, strict=True)
         infos = {value: info_of(contents, known) for (value, known), contents in captures}
-        found = Inference(self._rules, infos).nested(self._graph, inputs, certain=False)
+        found = Inference(self._rules, infos).infer_body(self._graph, inputs, certain=False)
         return [info.shape for info in found[len(found) - len(self._known) :]]
 
 

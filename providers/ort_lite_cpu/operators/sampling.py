@@ -14,7 +14,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
-from ort_lite_cpu.operators.resize import BOOL, as_float, rounded
+from ort_lite_cpu.operators.resize import BOOL, as_float, round_to_type
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
 
@@ -30,7 +30,7 @@ def position(v: Any, n: int, align: Static) -> Any:
     return ((v + one) * like(v, n) - one) / like(v, 2)
 
 
-def reflected(v: Any, n: int, align: Static) -> Any:
+def reflect(v: Any, n: int, align: Static) -> Any:
     """v mirrored at the edges until it lies among n pixels."""
     low = like(v, 0 if align else -0.5)
     length = like(v, n - 1 if align else n)
@@ -53,7 +53,7 @@ def inside(v: Any, n: int, padding: Static, align: Static, taps: Static) -> Any:
         return v
     if padding == "border":
         return min(max(v, like(v, 0)), like(v, n - 1))
-    return reflected(v, n, align)
+    return reflect(v, n, align)
 
 
 def pixel(i: int, n: int, padding: Static, align: Static) -> int:
@@ -63,7 +63,7 @@ def pixel(i: int, n: int, padding: Static, align: Static) -> int:
     if padding == "zeros":
         return -1
     if padding == "reflection":
-        i = cast(reflected(cast(i, "f64"), n, align), "i64")
+        i = cast(reflect(cast(i, "f64"), n, align), "i64")
     inside: int = imin(imax(i, 0), n - 1)
     return inside
 
@@ -166,7 +166,7 @@ def lower_grid_sample(op: NodeLowering) -> None:
     padding = choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection"))
     given = {"n": n, "c": c, **_space(op, space), "points": product(shape[2:]), "taps": taps, "padding": padding}
     op.emit(grid_sample, [x, grid, y], **given, work=y.size * taps ** len(space))
-    op.pass_on(rounded(op, y, dtype))
+    op.pass_on(round_to_type(op, y, dtype))
 
 
 def _space(op: NodeLowering, dims: Sequence[Dim]) -> dict[str, Any]:
@@ -188,15 +188,15 @@ def affine_grid(
         for w in range(width):
             for r in range(axes):
                 at = batch + r * (axes + 1)
-                total = cast(theta[at + axes], "f64") + theta[at] * normalised(w, width, align)
-                total += theta[at + 1] * normalised(h, height, align)
+                total = cast(theta[at + axes], "f64") + theta[at] * normalize_position(w, width, align)
+                total += theta[at + 1] * normalize_position(h, height, align)
                 if axes == 3:
-                    total += theta[at + 2] * normalised(d, depth, align)
+                    total += theta[at + 2] * normalize_position(d, depth, align)
                 y[(row * width + w) * axes + r] = like(y, total)
     return OK
 
 
-def normalised(i: int, n: int, align: Static) -> float:
+def normalize_position(i: int, n: int, align: Static) -> float:
     """Return the position of pixel i of n, in -1 to 1."""
     if align:
         return 2.0 * i / (n - 1) - 1.0 if n > 1 else 0.0

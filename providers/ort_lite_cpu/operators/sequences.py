@@ -13,7 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Node, TensorType
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
-from ort_lite_cpu.operators.copying import concatenated, contiguous, stacked
+from ort_lite_cpu.operators.copying import concatenate, contiguous, stack
 from ort_lite_cpu.registry import ANY, operator
 from ort_lite_cpu.run.pace import check
 
@@ -82,7 +82,7 @@ def sequence_insert(op: NodeLowering) -> None:
 @operator("ConcatFromSequence", since=11, types=ANY, python=True)
 def concat_from_sequence(op: NodeLowering) -> None:
     """Spec: ONNX ConcatFromSequence-11."""
-    join = stacked if op.attr("new_axis", 0) else concatenated
+    join = stack if op.attr("new_axis", 0) else concatenate
     axis, pace = int(op.attr("axis")), op.pace
     op.python(lambda sequence: [join(op.node, pace.take_references(sequence), axis)])
 

@@ -8,7 +8,7 @@ from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, bits, same_shape
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.operators.joined import is_part
@@ -39,7 +39,7 @@ def slice_(op: NodeLowering) -> None:
         op.require(1 - equal(step, 0), f"the step along axis {axis} is 0")
         at = at + _first(start, step, x.shape[k]) * own[k]
         strides[k] = own[k] * step
-    emit_strided(op, x, y, y.shape, strides, contiguous(y.shape), at)
+    emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape), at)
 
 
 def _first(start: Dim, step: Dim, length: Dim) -> Dim:
@@ -72,7 +72,7 @@ def split(op: NodeLowering) -> None:
             y = op.output(k)
             strides = contiguous(x.shape)
             if fits:
-                emit_strided(op, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
+                emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
         at = at + length
 
 
@@ -94,14 +94,14 @@ def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int
     """y = the inputs, all in y's storage order, behind each other along the logical axis; parts of y are there already."""
     order = y.perm or tuple(range(len(y.shape)))
     axis = order.index(axis)
-    strides = contiguous(y.stored_shape)
+    strides = contiguous(y.storage_shape)
     at: Dim = 0
     for x in inputs:
         others = [k for k in range(len(order)) if k != axis]
-        op.agree([x.stored_shape[k] for k in others], [y.stored_shape[k] for k in others], "dimensions of its inputs differ")
+        op.agree([x.storage_shape[k] for k in others], [y.storage_shape[k] for k in others], "dimensions of its inputs differ")
         if not is_part(x, y):
-            emit_strided(op, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
-        at = at + x.stored_shape[axis]
+            emit_strided_copy(op, x, y, x.storage_shape, contiguous(x.storage_shape), strides, 0, at * strides[axis])
+        at = at + x.storage_shape[axis]
 
 
 @native
@@ -161,7 +161,7 @@ def pad(op: NodeLowering) -> None:
         left = x.shape[axis] + before[axis] + after[axis]
         op.require(1 - less(left, 0), f"axis {axis} would have {{0}} elements", left)
         if op.attr("mode") == "reflect":
-            _check_mirrored(op, axis, x.shape[axis], before[axis], after[axis])
+            _check_mirror(op, axis, x.shape[axis], before[axis], after[axis])
     mode = op.attr("mode", "constant")
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise op.reject(f"mode {mode!r}; it should be constant, edge, reflect or wrap")
@@ -171,7 +171,7 @@ def pad(op: NodeLowering) -> None:
         _pad_axes(op, x, before, after, mode)
 
 
-def _check_mirrored(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim) -> None:
+def _check_mirror(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim) -> None:
     """The run fails where an axis is padded by more than its mirror has: what is beyond would be mirrored twice."""
     most = maximum(before, after)
     left = dim + minimum(before, 0) + minimum(after, 0)
@@ -194,7 +194,7 @@ def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Di
     dims = tuple(n - c - maximum(0, 0 - a) for n, c, a in zip(x.shape, cut, after, strict=True))
     x_at = sum((c * s for c, s in zip(cut, own, strict=True)), 0)
     y_at = sum((maximum(0, b) * s for b, s in zip(before, out, strict=True)), 0)
-    emit_strided(op, x, y, dims, own, out, x_at, y_at)
+    emit_strided_copy(op, x, y, dims, own, out, x_at, y_at)
 
 
 def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:

@@ -7,7 +7,7 @@ from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, 
 from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.halves import softmax_rounded
+from ort_lite_cpu.kernels.halves import softmax_in_place
 from ort_lite_cpu.kernels.softmax import SHORT, softmax_row, softmax_rows, vectors_for
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -95,7 +95,7 @@ def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, par
         own = shift(y, row * n)
         for i in range(n):
             own[i] = x[row * n + i]
-        softmax_rounded(own, 0, n, half)
+        softmax_in_place(own, 0, n, half)
     return OK
 
 

@@ -75,7 +75,7 @@ def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
     return len(text)
 
 
-def filled(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
+def fill_table(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
     """A table (rows, most) of rows that are filled up."""
     y = pace.empty((len(rows), most))
     for part in pace.slices(len(rows), max(CHEAP // max(most, 1 << 7), 1)):
@@ -85,7 +85,7 @@ def filled(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
     return y
 
 
-def joined(pace: Pace, a: Array, b: Array) -> Array:
+def join_texts(pace: Pace, a: Array, b: Array) -> Array:
     """a + b, which broadcast."""
     if a.shape == b.shape and a.size <= ELEMENTS and not pace.counts and _characters(a) + _characters(b) <= CHARACTERS:
         return np.asarray(a + b, object)

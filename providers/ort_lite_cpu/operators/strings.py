@@ -15,7 +15,7 @@ from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators import numerals
-from ort_lite_cpu.operators.splitting import joined, pairs
+from ort_lite_cpu.operators.splitting import join_texts, pairs
 from ort_lite_cpu.operators.text_steps import emit_view
 from ort_lite_cpu.registry import STRING, find_native, operator
 from ort_lite_cpu.run.pace import CHEAP, ELEMENTS, Pace
@@ -74,7 +74,7 @@ def move(op: NodeLowering) -> None:
 
     def pick(*arrays: Array | None) -> list[Array | None]:
         pool = _pool(pace, [array.reshape(-1) for array in arrays[count:] if array is not None])
-        return [None if positions is None else pace.picked(pool, positions) for positions in arrays[:count]]
+        return [None if positions is None else pace.pick(pool, positions) for positions in arrays[:count]]
 
     moved = [None if value is None else values.tensors[value] for value in node.outputs]
     op.python(pick, [*moved, *strings.values()])
@@ -130,7 +130,7 @@ def col2im(op: NodeLowering) -> None:
                 *(slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, dilations, counts, strides, strict=True)),
             )
             part = y[places]
-            part[...] = joined(pace, part, columns[(slice(None), slice(None), *at)])
+            part[...] = join_texts(pace, part, columns[(slice(None), slice(None), *at)])
         return [np.ascontiguousarray(y[kept])]
 
     op.python(step)
@@ -143,7 +143,7 @@ def non_zero(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         x = np.atleast_1d(x)
-        return [np.array(np.nonzero(pace.mapped(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
+        return [np.array(np.nonzero(pace.map(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
 
     op.python(step)
 
@@ -166,7 +166,7 @@ def unique(op: NodeLowering) -> None:
             found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
             inverse = rank[inverse]
         told = (inverse, counts) if older else (first, inverse, counts)
-        return [pace.picked(values, found), *(a.astype(np.int64) for a in told)]
+        return [pace.pick(values, found), *(a.astype(np.int64) for a in told)]
 
     op.python(step)
 
@@ -184,7 +184,7 @@ def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
         places.update(zip(block, count(len(values)), strict=False))
         values += block
         pace.check()
-    return pace.array(values, (len(values),)), pace.mapped(lambda block: list(map(places.__getitem__, block)), x, np.int64)
+    return pace.array(values, (len(values),)), pace.map(lambda block: list(map(places.__getitem__, block)), x, np.int64)
 
 
 @operator("Equal", since=19, types=STRING, python=True)
@@ -211,13 +211,13 @@ def cast(op: NodeLowering) -> None:
     if source == target:
         op.pass_on(op.raw(0))
     elif target == "string":
-        op.python(lambda x, *like: [_written(pace, x)])
+        op.python(lambda x, *like: [_format_numbers(pace, x)])
     else:
         saturate = bool(op.attr("saturate", 1))
         op.python(lambda x, *like: [_read(pace, x, target, saturate)])
 
 
-def _written(pace: Pace, x: Array) -> Array:
+def _format_numbers(pace: Pace, x: Array) -> Array:
     """Numbers as text, floats with up to 8 digits, as onnxruntime writes them."""
     form = str if x.dtype.kind in "biu" else "{:.8g}".format
     texts, flat = pace.empty((x.size,)), x.reshape(-1)
@@ -235,9 +235,9 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
     dtype = to_numpy(target)
     if target == "bool":
-        return pace.mapped(lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
+        return pace.map(lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
     if "int" not in target:
-        wide = pace.mapped(numerals.reals, x, np.float64)
+        wide = pace.map(numerals.reals, x, np.float64)
         with np.errstate(over="ignore"):
             return (_saturate(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
     bits = int(target.removeprefix("u").removeprefix("int"))
@@ -250,7 +250,7 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
             raise ValueError(f"{wrong!r} is beyond {target}: expected a number from {low} to {high}")
         return numbers
 
-    return pace.mapped(integers, x, dtype)
+    return pace.map(integers, x, dtype)
 
 
 def _saturate(wide: Array, dtype: Any) -> Array:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, native, null, read_once, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -42,7 +42,7 @@ def write_rows(
         if circular:
             position = position % length
         if start < 0 or position < 0 or position >= length:
-            return failed(INDEX_OUT_OF_RANGE, o // each)
+            return failure_status(INDEX_OUT_OF_RANGE, o // each)
         for i in range(inner):
             y[(o * length + position) * inner + i] = update[job * inner + i]
     return OK
@@ -83,6 +83,6 @@ def tensor_scatter(op: NodeLowering) -> None:
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    start = failure.element(1) if failure.given(1) else 0
+    start = failure.element(1) if failure.has_operand(1) else 0
     rows, length = failure.scalar("rows"), failure.scalar("length")
     return f"the {rows} rows of sample {failure.at} do not fit a cache of {length} from row {start} on"

@@ -8,8 +8,8 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.patterns import Pattern, compile_patterns, encoded
-from ort_lite_cpu.operators.splitting import filled, joined, split
+from ort_lite_cpu.operators.patterns import TextPattern, compile_patterns, encode
+from ort_lite_cpu.operators.splitting import fill_table, join_texts, split
 from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
 
@@ -18,10 +18,10 @@ from ort_lite_cpu.registry import STRING, operator
 def string_concat(op: NodeLowering) -> None:
     """Both broadcast. Spec: ONNX StringConcat-20."""
     pace = op.pace
-    op.python(lambda a, b: [joined(pace, a, b)])
+    op.python(lambda a, b: [join_texts(pace, a, b)])
 
 
-def _pattern(node: Node) -> Pattern:
+def _pattern(node: Node) -> TextPattern:
     return compile_patterns(node, [node.attr("pattern", "")])[0]
 
 
@@ -32,7 +32,7 @@ def regex_full_match(op: NodeLowering) -> None:
 
     def matches(text: str) -> bool:
         pace.check()
-        data = encoded(text)
+        data = encode(text)
         return pace.beside(pattern.matches, data) if pattern.is_costly(data) else pattern.matches(data)
 
     def step(x: Array) -> list[Array]:
@@ -50,7 +50,7 @@ def string_split(op: NodeLowering) -> None:
         rows = split(pace, pace.elements(x), delimiter, limit)
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         most = int(counts.max(initial=0))
-        return [filled(pace, rows, most, "").reshape(*x.shape, most), counts.reshape(x.shape)]
+        return [fill_table(pace, rows, most, "").reshape(*x.shape, most), counts.reshape(x.shape)]
 
     op.python(step)
 

@@ -100,7 +100,7 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
         stage = function.stages[-1][1] if isinstance(function, TextStep) and function.stages else None
         return isinstance(stage, Streamed) and accepts(stage.fill)
 
-    before = values.builder.taken_back(x, (), fits, lost=x.shape[1:])
+    before = values.builder.take_back(x, (), fits, lost=x.shape[1:])
     if before is None:
         return None
     head: Any = before.function
@@ -118,7 +118,7 @@ def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish
     inputs: Sequence[Tensor | None] = [x]
     before: Any = None
     if value is not None and values.remaining.get(value) == 1:
-        before = values.builder.taken_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
+        before = values.builder.take_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
     if before is None:
         function = TextStep(op.node, None, stages, finish)
     else:

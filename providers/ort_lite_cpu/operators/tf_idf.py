@@ -15,7 +15,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.ngrams import Ngrams, count_row, ngram_table, weigh
 from ort_lite_cpu.operators.text_steps import Dims, emit_numbers, emit_stream
-from ort_lite_cpu.operators.words import can_be_streamed, count_words, word_table
+from ort_lite_cpu.operators.words import can_stream, count_words, word_table
 from ort_lite_cpu.registry import STRING, operator
 
 MOST = 2**31
@@ -54,7 +54,7 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     pool: list[str] = list(op.attr("pool_strings") or ())
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
     gram = [numbers[text] for text in pool]
-    stream = emit_stream(op, lambda fill: fill not in numbers) if can_be_streamed(numbers) else None
+    stream = emit_stream(op, lambda fill: fill not in numbers) if can_stream(numbers) else None
     if stream is not None:
         _count_words(op, *stream, numbers, gram)
         return
@@ -62,11 +62,11 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     other = np.int64(-1).tobytes()
     pace = op.pace
 
-    def numbered(texts: list[str], shape: Dims) -> Array:
+    def number_texts(texts: list[str], shape: Dims) -> Array:
         parts = (b"".join(map(words.get, texts[part], repeat(other))) for part in pace.slices(len(texts)))
         return np.frombuffer(b"".join(parts), np.int64).reshape(shape)
 
-    x = emit_numbers(op, numbered, Info(TensorType("int64", op.raw(0).shape)))
+    x = emit_numbers(op, number_texts, Info(TensorType("int64", op.raw(0).shape)))
     _count(op, x, gram)
 
 
@@ -77,7 +77,14 @@ def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
     work = rows * (items * (1 + skips) * 4 + grams.width)
     operands = [x, *grams.operands, op.output(0)]
     op.emit(
-        count_ngrams, operands, rows=rows, items=items, skips=skips, **grams.named, work=work, touched={"columns": grams.count}
+        count_ngrams,
+        operands,
+        rows=rows,
+        items=items,
+        skips=skips,
+        **grams.arguments,
+        work=work,
+        touched={"columns": grams.count},
     )
 
 
@@ -96,7 +103,7 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
         least=least,
         rows=rows,
         skips=skips,
-        **grams.named,
+        **grams.arguments,
         work=work,
         touched={"columns": grams.count},
     )
@@ -128,7 +135,7 @@ class _Grams:
         ngrams = _ngrams(op, pool, shortest, longest)
         table = ngram_table(ngrams)
         self.operands = [op.array(table), op.array(columns), op.array(scale)]
-        self.named = {
+        self.arguments = {
             "width": self.width,
             "mask": len(table) - 1,
             "shortest": shortest,

@@ -34,7 +34,7 @@ def _number(op: NodeLowering, formula: str, scalars: list[float]) -> Tensor:
     """A formula of rate {0} and step {1}, computed once and not for each element: in float64, since 1 - 0.999 ** step cancels."""
     rate, step = _one(op, 0), _one(op, 1)
     wide = formula_tensor("float64", rate, "{0}", [rate])
-    return op.builder.computed(formula_tensor("float64", rate, formula, [wide, step], scalars))
+    return op.builder.materialize(formula_tensor("float64", rate, formula, [wide, step], scalars))
 
 
 def _attr(op: NodeLowering, name: str, default: float = 0.0) -> float:

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
 from ort_lite_cpu.lowering.attributes import check_windows, spatial
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
@@ -41,7 +41,7 @@ def max_unpool(
         at = read_once(index, i)
         column, row, slab, plane = at % w, at // w % h, at // (w * h) % d, at // (w * h * d)
         if at < 0 or plane >= planes or column >= yw or row >= yh or slab >= yd:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
         y[((plane * yd + slab) * yh + row) * yw + column] = x[i]
     return OK
 
@@ -173,4 +173,4 @@ def center_crop_pad(op: NodeLowering) -> None:
     x_at, y_at = (
         sum((k * s for k, s in zip(at, steps, strict=True)), start=0) for at, steps in ((skipped, own), (padded, out))
     )
-    emit_strided(op, x, y, dims, own, out, x_at, y_at)
+    emit_strided_copy(op, x, y, dims, own, out, x_at, y_at)

@@ -11,7 +11,7 @@ from ort_lite.native.lang import (
     cast,
     cos,
     expm1,
-    failed,
+    failure_status,
     floor,
     imax,
     like,
@@ -38,7 +38,7 @@ _TERMS = {
 }
 
 
-def written(op: NodeLowering) -> Tensor:
+def kernel_output(op: NodeLowering) -> Tensor:
     """Return the tensor that the kernel writes for output 0: float32 instead of 16-bit floats."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
@@ -66,7 +66,7 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 @operator(*_TERMS, since=17, types=INTEGERS)
 def window(op: NodeLowering) -> None:
     """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
-    y = written(op)
+    y = kernel_output(op)
     if len(y.shape) != 1:
         raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
     [n] = y.shape
@@ -87,7 +87,7 @@ def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, le
         centre = edge(i + 1, rate, low, high, bins, length)
         last = edge(i + 2, rate, low, high, bins, length)
         if first < 0 or centre < first or last < centre or last > rows:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
         if centre < rows:
             y[centre * bins + i] = like(y, 1)
         for row in range(first, centre):
@@ -116,7 +116,7 @@ def mel_weight_matrix(op: NodeLowering) -> None:
     length, *more = op.contents(1)
     if more:
         raise op.reject(f"a length of {1 + len(more)} numbers, expected one")
-    y = written(op)
+    y = kernel_output(op)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
     rows, bins = y.shape

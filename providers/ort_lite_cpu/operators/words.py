@@ -105,7 +105,7 @@ def count_words(
     return OK
 
 
-def can_be_streamed(words: Iterable[str]) -> bool:
+def can_stream(words: Iterable[str]) -> bool:
     """Return True if a stream can hold these words without ambiguity."""
     return all(word and chr(END) not in word and chr(BETWEEN) not in word for word in words)
 

@@ -41,10 +41,10 @@ class BodyProgram:
             with self._making:
                 made = self._made
                 if made is None:
-                    made = self._made = self._lowered()
+                    made = self._made = self._lower()
         return made
 
-    def _lowered(self) -> Program:
+    def _lower(self) -> Program:
         source = self.source
         inputs = [(value, Info(value.type)) for value in source.inputs]
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.lang import emitted, floor, fmax, fmin, load64, store64, wadd, wmul
+from ort_lite.native.lang import emitter, floor, fmax, fmin, load64, store64, wadd, wmul
 from ort_lite_cpu.program.code import ADD, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALE
 
 LIMIT = 1 << 62
@@ -11,7 +11,7 @@ LIMIT = 1 << 62
 _LIMIT = float(LIMIT)
 
 
-@emitted("f64(i64)")
+@emitter("f64(i64)")
 def as_float(builder: Any, bits: Any) -> Any:
     """The float64 whose bits these are."""
     from llvmlite import ir
@@ -19,7 +19,7 @@ def as_float(builder: Any, bits: Any) -> Any:
     return builder.bitcast(bits, ir.DoubleType())
 
 
-@emitted("f64(i64)")
+@emitter("f64(i64)")
 def to_float(builder: Any, value: Any) -> Any:
     """Emit the conversion of an integer to a double."""
     from llvmlite import ir
@@ -27,7 +27,7 @@ def to_float(builder: Any, value: Any) -> Any:
     return builder.sitofp(value, ir.DoubleType())
 
 
-@emitted("i64(f64)")
+@emitter("i64(f64)")
 def to_int(builder: Any, value: Any) -> Any:
     """Truncates; the caller has checked the range."""
     from llvmlite import ir
@@ -35,7 +35,7 @@ def to_int(builder: Any, value: Any) -> Any:
     return builder.fptosi(value, ir.IntType(64))
 
 
-@emitted("f64(f64)")
+@emitter("f64(f64)")
 def as_float32(builder: Any, value: Any) -> Any:
     """Rounded to float32: `ort_lite.shapes` says why."""
     from llvmlite import ir
@@ -43,7 +43,7 @@ def as_float32(builder: Any, value: Any) -> Any:
     return builder.fpext(builder.fptrunc(value, ir.FloatType()), ir.DoubleType())
 
 
-def saturated(exact: int, near: float) -> int:
+def saturate(exact: int, near: float) -> int:
     """exact, or +-2**62 where `near`, which is about the same, is beyond."""
     if near >= _LIMIT:
         return LIMIT
@@ -61,9 +61,9 @@ def evaluate(code: int, count: int, slots: int) -> None:
         b = load64(slots + 8 * load64(at + 16))
         v = 0
         if op == ADD:
-            v = saturated(wadd(a, b), to_float(a) + to_float(b))
+            v = saturate(wadd(a, b), to_float(a) + to_float(b))
         elif op == MUL:
-            v = saturated(wmul(a, b), to_float(a) * to_float(b))
+            v = saturate(wmul(a, b), to_float(a) * to_float(b))
         elif op == FLOORDIV:
             v = a // b if b != 0 else 0
         elif op == MOD:
@@ -78,7 +78,7 @@ def evaluate(code: int, count: int, slots: int) -> None:
             v = 1 if a < b else 0
         elif op == SCALE:
             scaled = floor(as_float32(to_float(a) * as_float(b)))
-            v = saturated(to_int(fmin(fmax(scaled, -_LIMIT), _LIMIT)), scaled)
+            v = saturate(to_int(fmin(fmax(scaled, -_LIMIT), _LIMIT)), scaled)
         else:
             v = b if a != 0 else load64(slots + 8 * load64(at + 24))
         store64(slots + 8 * load64(at + 32), v)

@@ -95,7 +95,7 @@ _OTHERS: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]] = {
 class Unfused(Kernels):
     """Holds generic kernels and no others."""
 
-    def held(self, spec: Spec) -> bool:
+    def has_kernel(self, spec: Spec) -> bool:
         return False
 
     def hold(self, specs: Iterable[Spec]) -> bool:
@@ -143,10 +143,10 @@ def _moving() -> Iterator[Spec]:
         two = (size, size)
         yield Spec(primitives.copy, two)
         yield from (Spec(kernel, (size, "i64", size)) for kernel in (jumps.take, jumps.give))
-        yield Spec(primitives.strided_any, (*two, "i64"))
+        yield Spec(primitives.copy_by_table, (*two, "i64"))
         yield Spec(primitives.swap, two, {"of_bytes": size == "u8"})
         for dense in (False, True):
-            yield Spec(primitives.strided, two, {"dense": dense})
+            yield Spec(primitives.copy_by_strides, two, {"dense": dense})
         for few in (1, 2, 3, 4):
             yield Spec(primitives.weave, two, {"few": few})
             yield Spec(primitives.unweave, two, {"few": few})
@@ -180,7 +180,7 @@ def _nodes() -> Iterator[Node]:
             yield from _elementwise(domain, op_type, attributes)
     yield from _clips_before_11()
     yield from _powers()
-    yield from _quantized()
+    yield from _quantization_nodes()
     yield from _others()
 
 
@@ -259,7 +259,7 @@ def _constant(number: float, dtype: DType) -> Value:
     return Value(f"c{number}", TensorType(dtype, ()), np.array(number, to_numpy(dtype)))
 
 
-def _quantized() -> Iterator[Node]:
+def _quantization_nodes() -> Iterator[Node]:
     """Yield nodes of the quantized types in use; scale and zero point are constant, computed, or one per element of an axis."""
     for scale in (_constant(0.25, "float32"), _operand("s", 1, "float32"), _operand("x", 1, "float32")):
         for integer in ("uint8", "int8", "uint16", "int16"):

@@ -16,7 +16,7 @@ from ort_lite_cpu.run.pace import step_error
 
 def run_host_step(step: HostStep, places: list[Any]) -> None:
     """Half a microsecond beside the step's own time: what is known before the run is looked up in the first."""
-    numbers, constants, takers = step.wiring or _wired(step)
+    numbers, constants, takers = step.wiring or _wire(step)
     try:
         if constants is None:
             results = step.function(places[numbers[0]]) if len(numbers) == 1 else step.function(*[places[k] for k in numbers])
@@ -27,12 +27,12 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
     except Exception as error:
         raise step_error(step.node, error) from error
     if len(results) < len(step.outputs):
-        raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
+        raise _failure(step, f"gave {len(results)} results, expected {len(step.outputs)}")
     for number, place, take in takers:
         places[place] = take(results[number])
 
 
-def _wired(step: HostStep) -> Wiring:
+def _wire(step: HostStep) -> Wiring:
     buffers = [None if tensor is None else tensor.buffer for tensor in step.inputs]
     numbers = [-1 if b is None or b.constant is not None else b.place for b in buffers]
     constants = [None if b is None else b.constant for b in buffers] if -1 in numbers else None
@@ -43,7 +43,7 @@ def _wired(step: HostStep) -> Wiring:
 
 
 def _taker(step: HostStep, tensor: Tensor) -> Callable[[Any], Any]:
-    """`_taken` with a short way for an array that is as it should be."""
+    """`_check_result` with a short way for an array that is as it should be."""
     if not tensor.dtype:
         return _contiguous
     expected, rank = to_numpy(tensor.dtype), len(tensor.shape) if tensor.ranked else -1
@@ -54,12 +54,12 @@ def _taker(step: HostStep, tensor: Tensor) -> Callable[[Any], Any]:
             shape = result.shape
             if rank < 0 or (len(shape) == rank and (not fixed or all(shape[axis] == dim for axis, dim in fixed))):
                 return result
-        return _taken(step, tensor, result)
+        return _check_result(step, tensor, result)
 
     return take
 
 
-def _taken(step: HostStep, tensor: Tensor, result: Any) -> Any:
+def _check_result(step: HostStep, tensor: Tensor, result: Any) -> Any:
     """A result as kernels read it: from its first byte on, of the element type, rank and known dims that lowering believes.
 
     Open dims are compared before the first kernel that reads it, see `Builder.step`. Sequences, maps and optionals are no kernel's.
@@ -70,7 +70,7 @@ def _taken(step: HostStep, tensor: Tensor, result: Any) -> Any:
     if not isinstance(array, np.ndarray) or not _is_like(array, tensor):
         came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         shape = f"({', '.join(map(str, tensor.shape))})" if tensor.ranked else "of any shape"
-        raise _broken(step, f"gave {came} for {tensor.name!r}, expected {tensor.dtype} {shape}")
+        raise _failure(step, f"gave {came} for {tensor.name!r}, expected {tensor.dtype} {shape}")
     return _contiguous(array)
 
 
@@ -83,7 +83,7 @@ def _is_like(array: Array, tensor: Tensor) -> bool:
     return array.ndim == len(tensor.shape) and all(type(dim) is not int or dim == n for dim, n in dims)
 
 
-def _broken(step: HostStep, what: str) -> RuntimeException:
+def _failure(step: HostStep, what: str) -> RuntimeException:
     return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}").about(step.node)
 
 

@@ -96,7 +96,7 @@ class ProgramImage:
                 self._bound.append(None)
                 continue
             values = step.values(self._places)
-            bound = step.bound(values)
+            bound = step.bind_values(values)
             lease = step.lease(self._program.pool, bound, self._places)
             try:
                 step.run(bound, self._places, lease, None)
@@ -146,7 +146,7 @@ class ProgramImage:
                     continue
                 assert descriptors[start + 2 * k] == SCRATCH
                 tensor = self._program.lowered.primary[buffer]
-                shape = tuple(_number(dim, symbols) for dim in tensor.stored_shape)
+                shape = tuple(_number(dim, symbols) for dim in tensor.storage_shape)
                 offset = self._scratch + int(descriptors[start + 2 * k + 1])
                 self._names[buffer] = name = self._unique(tensor.name or "temporary")
                 self.table[name] = TableEntry(offset, tensor.dtype, shape)

@@ -35,7 +35,7 @@ from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.bounded_cache import BoundedCache
 from ort_lite_cpu.run.loop import EXECUTE
-from ort_lite_cpu.run.pace import Pace, counted
+from ort_lite_cpu.run.pace import Pace, count_strings
 from ort_lite_cpu.run.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Program:
 
         With those of the programs that were lowered for shapes that this one does not serve, and of its tail.
         """
-        others = [program.memory() for program in self._kept_programs()]
+        others = [program.memory() for program in self._suffix_programs()]
         runs = [step for step in self.steps if isinstance(step, SegmentRun)]
         bound = [made for run in runs for made in run.cache.values()]
         arrays = [array for run in runs for array in run.segment.keep]
@@ -168,7 +168,7 @@ class Program:
             elif step.programs is not None:
                 step.programs.clear()
 
-    def _kept_programs(self) -> list[SuffixProgram]:
+    def _suffix_programs(self) -> list[SuffixProgram]:
         made: list[SuffixProgram] = [found for found in self._checked.values() if found is not None]
         for step in self.steps:
             if isinstance(step, HostStep) and step.programs is not None:
@@ -192,7 +192,7 @@ class Program:
     def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         only = self._only
         if only is None:
-            return self._steps(inputs) if not self._counts else self._counted(inputs)
+            return self._steps(inputs) if not self._counts else self._run_counting_strings(inputs)
         lease = None
         key = tuple(map(_SHAPE, inputs))
         try:
@@ -227,9 +227,9 @@ class Program:
             if alike and not address_of(target) % ALIGNMENT:
                 places[place] = target
 
-    def _counted(self, inputs: Sequence[Any]) -> list[Any]:
+    def _run_counting_strings(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
-        with counted(self.pool):
+        with count_strings(self.pool):
             return self._steps(inputs)
 
     def _take(self, step: SegmentRun, bound: Bound) -> None:
@@ -255,7 +255,7 @@ class Program:
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
-                    raise options.ended(f"before {step.node}").about(step.node)
+                    raise options.termination(f"before {step.node}").about(step.node)
                 if events is None:
                     run_host_step(step, places)
                 else:
@@ -294,7 +294,7 @@ class Program:
         if _fits(self.lowered, shapes):
             return self._checked.keep(shapes, None)
         try:
-            special = self._specialised(shapes)
+            special = self._specialize(shapes)
         except OrtLiteError:
             if not self.lowered.assumptions:
                 raise
@@ -311,7 +311,7 @@ class Program:
             known = self._checked.keep(_WITH_CALLS, made) or made
         return known
 
-    def _specialised(self, shapes: tuple[Any, ...]) -> Program:
+    def _specialize(self, shapes: tuple[Any, ...]) -> Program:
         source = self.source
         inputs = []
         for value, info, shape in zip(source.inputs, self.lowered.input_infos, shapes, strict=True):
@@ -375,12 +375,12 @@ def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
             names[dim] = symbol(next(free))
         return names[dim]
 
-    def renamed(type_: Type | None) -> Type | None:
+    def rename_type(type_: Type | None) -> Type | None:
         match type_:
             case TensorType(dtype, shape) if shape is not None:
                 return TensorType(dtype, tuple(rename(dim) for dim in shape))
             case SequenceType(element) | OptionalType(element):
-                return type_.replace(element=renamed(element))
+                return type_.replace(element=rename_type(element))
         return type_
 
     result = []
@@ -388,7 +388,7 @@ def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
         contents = info.contents
         if contents is not None and any(not isinstance(dim, int) for dim in contents):
             contents = None  # read from the array when a shape needs them
-        result.append((value, Info(renamed(info.type), contents, info.constant)))
+        result.append((value, Info(rename_type(info.type), contents, info.constant)))
     return result
 
 

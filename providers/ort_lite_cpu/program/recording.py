@@ -91,7 +91,7 @@ def _shapes(instruction: Instruction, primary: Mapping[Buffer, Tensor], sizes: M
             yield f"{from_numpy(buffer.constant.dtype)}{list(buffer.constant.shape)}"
         else:
             assert tensor is not None
-            yield f"{tensor.dtype}{[_number(dim, sizes) for dim in tensor.stored_shape]}"
+            yield f"{tensor.dtype}{[_number(dim, sizes) for dim in tensor.storage_shape]}"
 
 
 def _number(dim: Dim, sizes: Mapping[str, int]) -> int:

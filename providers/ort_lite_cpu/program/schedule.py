@@ -23,7 +23,7 @@ def peak_of(order: Sequence[int], uses: Sequence[Sequence[Tensor]], sizes: Mappi
     return max_live((first[tensor], last[tensor] + 1, sizes.get(tensor, 0)) for tensor in first)
 
 
-def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> list[int] | None:
+def reorder(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> list[int] | None:
     """An order of operators whose peak is lower than that of the order given, or None where the search finds none.
 
     `uses[i]`: the tensors that operator i reads or writes. Those that use one tensor keep their order among themselves, so
@@ -44,7 +44,7 @@ def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> lis
         compared += len(ready)
         if compared > MOST_COMPARISONS:
             return None
-        chosen = min(ready, key=lambda k: (_added(uses[k], sizes, alive, left), k))
+        chosen = min(ready, key=lambda k: (_growth(uses[k], sizes, alive, left), k))
         ready.remove(chosen)
         order.append(chosen)
         for tensor in dict.fromkeys(uses[chosen]):
@@ -57,7 +57,7 @@ def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> lis
     return order if peak_of(order, uses, sizes) < peak_of(range(len(uses)), uses, sizes) else None
 
 
-def _added(own: Sequence[Tensor], sizes: Mapping[Any, int], alive: set[Tensor], left: dict[Tensor, int]) -> int:
+def _growth(own: Sequence[Tensor], sizes: Mapping[Any, int], alive: set[Tensor], left: dict[Tensor, int]) -> int:
     """Bytes that come alive with an operator, less those that die with it."""
     added = 0
     for tensor in dict.fromkeys(own):

@@ -25,7 +25,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer
 from ort_lite_cpu.program.code import Code
-from ort_lite_cpu.program.schedule import reordered
+from ort_lite_cpu.program.schedule import reorder
 from ort_lite_cpu.run.kernels import Kernels
 
 NULL, SCRATCH, FIRST_PLACE = 0, 1, 2
@@ -181,7 +181,7 @@ def _schedule(group: _Group) -> _Group:
             if buffer.place < 0 and not isinstance(buffer.nbytes, int):
                 return group
             sizes[buffer] = buffer.nbytes if buffer.place < 0 and isinstance(buffer.nbytes, int) else 0
-    order = reordered(uses, sizes)
+    order = reorder(uses, sizes)
     if order is None:
         return group
     return [*(item for item in group if isinstance(item, Requirement)), *(instructions[k] for k in order)]
@@ -323,7 +323,7 @@ class _Assembler:
                 found.append(buffer.nbytes)
                 self.written.add(buffer.place)
                 tensor = self.lowered.primary[buffer]
-                dims = [self.code.slot(dim) for dim in tensor.stored_shape]
+                dims = [self.code.slot(dim) for dim in tensor.storage_shape]
                 self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims, instruction.node))
         return sum(found, start=0) if found else 1
 

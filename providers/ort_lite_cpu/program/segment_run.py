@@ -14,7 +14,7 @@ from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
-from ort_lite_cpu.run.address import LISTS, wanted, write_addresses
+from ort_lite_cpu.run.address import LISTS, copy_arguments, write_addresses
 from ort_lite_cpu.run.bounded_cache import BoundedCache
 from ort_lite_cpu.run.interrupt import HALTED, own_frame, send
 from ort_lite_cpu.run.loop import MISSED, Halt, Job
@@ -51,7 +51,7 @@ class SegmentRun:
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.jumps = any(instruction.jump for instruction in segment.instructions)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
-        self.wanted = wanted(FIRST_PLACE, self.places)
+        self.wanted = copy_arguments(FIRST_PLACE, self.places)
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
         self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
@@ -67,12 +67,12 @@ class SegmentRun:
         return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        """Keeps what `bound` makes."""
-        bound = self.bound(values)
+        """Keeps what `bind_values` returns."""
+        bound = self.bind_values(values)
         bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
-    def bound(self, values: Sequence[int]) -> Bound:
+    def bind_values(self, values: Sequence[int]) -> Bound:
         """Raises what `Binder.bind` raises; Unforeseen in its place where a body that may not run can be the reason."""
         try:
             return self.binder.bind(values)
@@ -82,7 +82,7 @@ class SegmentRun:
             raise
 
     def lease(self, pool: ScratchPool[RunContext], bound: Bound, places: list[Any]) -> RunContext:
-        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bound` does."""
+        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bind_values` does."""
         try:
             allocate(self, bound, places)
             return pool.lease(bound.scratch)
@@ -137,7 +137,7 @@ class SegmentRun:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             assert options is not None, "nobody else has a Halt"
-            return options.ended(f"before {instruction.node}").about(instruction.node)
+            return options.termination(f"before {instruction.node}").about(instruction.node)
         if instruction.spec.function is jumps.expect:
             return Unforeseen()
         from ort_lite_cpu.lowering.failure import Failure

@@ -42,7 +42,7 @@ LISTS = _PLAIN and _has_lists()
 """Whether `copy_addresses` reads this interpreter's lists and arrays right."""
 
 
-def wanted(first: int, numbers: Sequence[int]) -> Array:
+def copy_arguments(first: int, numbers: Sequence[int]) -> Array:
     """Return the arguments of `copy_addresses`: the arrays' type, the least length of a list, `first`, ascending numbers."""
     return np.array([id(np.ndarray), max(numbers, default=-1) + 1, first, *numbers, -1], np.int64)
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ort_lite.native.lang import emitted
-from ort_lite_cpu.run.atomics import declared
+from ort_lite.native.lang import emitter
+from ort_lite_cpu.run.atomics import call_by_name
 
 _FLAGS = 0x3F  # of MXCSR: exceptions that have happened, no mode
 
@@ -23,18 +23,18 @@ def _nothing(mode: int) -> None:
     pass
 
 
-@emitted("i64()", needs="neon", otherwise=_unknown)
+@emitter("i64()", needs="neon", otherwise=_unknown)
 def _fpcr(builder: Any) -> Any:
     from llvmlite import ir
 
-    return declared(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
+    return call_by_name(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
 
 
-@emitted("void(i64)", needs="neon", otherwise=_nothing)
+@emitter("void(i64)", needs="neon", otherwise=_nothing)
 def _set_fpcr(builder: Any, mode: Any) -> None:
     from llvmlite import ir
 
-    declared(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
+    call_by_name(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
 
 
 def _mode_elsewhere() -> int:
@@ -46,22 +46,22 @@ def _set_mode_elsewhere(mode: int) -> None:
     _set_fpcr(mode)
 
 
-@emitted("i64()", needs="sse2", otherwise=_mode_elsewhere)
+@emitter("i64()", needs="sse2", otherwise=_mode_elsewhere)
 def float_mode(builder: Any) -> Any:
     """The mode: MXCSR without its flags, or FPCR; 0 where neither exists. 3 ns."""
     from llvmlite import ir
 
     slot = _slot(builder)
-    declared(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    call_by_name(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
     mode = builder.and_(builder.load(slot), ir.Constant(ir.IntType(32), ~_FLAGS))
     return builder.zext(mode, ir.IntType(64))
 
 
-@emitted("void(i64)", needs="sse2", otherwise=_set_mode_elsewhere)
+@emitter("void(i64)", needs="sse2", otherwise=_set_mode_elsewhere)
 def set_float_mode(builder: Any, mode: Any) -> None:
     """Makes a mode that `float_mode` returned that of this thread."""
     from llvmlite import ir
 
     slot = _slot(builder)
     builder.store(builder.trunc(mode, ir.IntType(32)), slot)
-    declared(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    call_by_name(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))

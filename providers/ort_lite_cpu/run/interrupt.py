@@ -1,8 +1,8 @@
 """Leaving a kernel in its middle: a signal makes a thread look at the halt word of its run, and jump out of the kernel if it is set.
 
 A kernel computes on the memory of its run. It holds no lock, allocates nothing and calls nothing but the C library's mathematics, so
-that it may be left between any two instructions, and costs nothing for it. `guarded` notes where to return to; the signal carries the
-address of the frame in which that stands, and means nothing to a thread that is in no kernel.
+that it may be left between any two instructions, and costs nothing for it. `guard_call` notes where to return to; the signal carries
+the address of the frame in which that stands, and means nothing to a thread that is in no kernel.
 
 Linux on x86-64 and AArch64 only. Elsewhere runs end between two kernels.
 """
@@ -16,10 +16,10 @@ from functools import cache
 from typing import Any
 
 from ort_lite.memory import locks
-from ort_lite.native.lang import emitted, load64, native, pointer_i32, store64
+from ort_lite.native.lang import emitter, load64, native, pointer_i32, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.run.atomics import call, declared, get, put
+from ort_lite_cpu.run.atomics import call, call_by_name, get, put
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 
 HALTED = -1  # the status of a kernel that was left, and of a run that a Halt stopped
@@ -36,29 +36,29 @@ _FLAGS = 4 | 1 << 28 | 1 << 30  # SA_SIGINFO, SA_RESTART, SA_NODEFER
 
 
 # --- Native
-@emitted("i64(i64)")
+@emitter("i64(i64)")
 def _set_jump(builder: Any, registers: Any) -> Any:
     """0, and another number where `_long_jump` returns here. In a function that neither changes a variable after it nor is inlined."""
     from llvmlite import ir
 
-    result = declared(builder, "_setjmp", ir.IntType(32), registers)
+    result = call_by_name(builder, "_setjmp", ir.IntType(32), registers)
     result.callee.attributes.add("returns_twice")
     return builder.sext(result, ir.IntType(64))
 
 
-@emitted("void(i64)")
+@emitter("void(i64)")
 def _long_jump(builder: Any, registers: Any) -> None:
     from llvmlite import ir
 
-    declared(builder, "_longjmp", ir.VoidType(), registers, ir.Constant(ir.IntType(32), 1))
+    call_by_name(builder, "_longjmp", ir.VoidType(), registers, ir.Constant(ir.IntType(32), 1))
 
 
-@emitted("i64()")
+@emitter("i64()")
 def this_thread(builder: Any) -> Any:
     """Return the C library's handle of this thread."""
     from llvmlite import ir
 
-    return declared(builder, "pthread_self", ir.IntType(64))
+    return call_by_name(builder, "pthread_self", ir.IntType(64))
 
 
 def begin(frame: int, halt: int) -> None:
@@ -72,11 +72,11 @@ def enter(frame: int, entry: int, descriptor: int, memory: int, part: int, parts
     if frame == 0:
         status: int = call(entry, descriptor, memory, part, parts)
         return status
-    return guarded(frame, entry, descriptor, memory, part, parts)
+    return guard_call(frame, entry, descriptor, memory, part, parts)
 
 
 @native(inline=False)
-def guarded(frame: int, entry: int, descriptor: int, memory: int, part: int, parts: int) -> int:
+def guard_call(frame: int, entry: int, descriptor: int, memory: int, part: int, parts: int) -> int:
     """Calls a kernel. Returns its status, or HALTED if it was left or the halt word is set."""
     store64(frame + FLOATS, float_mode())
     if _set_jump(frame + REGISTERS) != 0:
@@ -174,11 +174,11 @@ def signal_number() -> int:
     SIGURG, which does nothing where nobody handles it, or else a real-time signal for which the process has no handler yet.
     """
     with _LOCK:
-        return _installed()[0]
+        return _install()[0]
 
 
 @cache
-def _installed() -> tuple[int, int]:
+def _install() -> tuple[int, int]:
     """The signal and its handler."""
     if sys.platform != "linux" or platform.machine() not in _SYSCALLS:
         return 0, 0
@@ -206,10 +206,10 @@ def send(targets: list[tuple[int, int]]) -> None:
     which workers that there are do not hear.
     """
     with _LOCK:
-        number, handler = _installed()
+        number, handler = _install()
         if _handler(number) != handler:
-            _installed.cache_clear()
-            number, _ = _installed()
+            _install.cache_clear()
+            number, _ = _install()
     if not number:
         return
     process = os.getpid()

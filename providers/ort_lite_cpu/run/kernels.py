@@ -24,13 +24,13 @@ class Kernels(Record):
         """See `loader.load`."""
         return loader.load(specs, self.target, self.compile)
 
-    def held(self, spec: Spec) -> bool:
+    def has_kernel(self, spec: Spec) -> bool:
         """Return True if it is available without compiling."""
         return loader.is_available(spec, self.target)
 
     def hold(self, generic: Iterable[Spec]) -> bool:
         """Return True if all of these are available, as replacements of one that is not."""
-        return all(map(self.held, generic))
+        return all(map(self.has_kernel, generic))
 
     def leave(self, spec: Spec) -> None:
         """Says that it was done without once, at no loss: it is compiled behind what is waited for."""

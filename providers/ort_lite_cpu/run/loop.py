@@ -163,7 +163,7 @@ class Job:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
         A program that takes less than WORTH_WAKING_US runs on the calling thread. hold: with the GIL; for what ends soon.
-        wanted: where `address.wanted` says whose addresses `again` writes.
+        wanted: where `address.copy_arguments` says whose addresses `again` writes.
         """
         self._record[TABLE // 8], self._record[MEMORY // 8], self._record[WANTED // 8] = table, memory, wanted
         self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1

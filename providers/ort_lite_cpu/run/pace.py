@@ -69,7 +69,7 @@ _CURRENT = _Current()
 
 
 @contextmanager
-def counted(pool: ScratchPool[Any]) -> Iterator[None]:
+def count_strings(pool: ScratchPool[Any]) -> Iterator[None]:
     """Inside, strings that steps of this thread make count towards the limit of the pool's budget."""
     outer, tally = _CURRENT.tally, Tally(pool)
     _CURRENT.tally = tally
@@ -86,7 +86,7 @@ def check(node: Node) -> None:
     """Raise Cancelled or DeadlineExceeded if the run must end. 60 ns."""
     options = CURRENT.options
     if options is not None and options.terminate:
-        raise options.ended(f"in {node}").about(node)
+        raise options.termination(f"in {node}").about(node)
 
 
 class Pace:
@@ -168,7 +168,7 @@ class Pace:
         with options.on_terminate(work.done.set):
             work.done.wait()
         if not work.results:
-            raise options.ended(f"in {self._node}").about(self._node)
+            raise options.termination(f"in {self._node}").about(self._node)
         result: T = work.result()
         return result
 
@@ -236,7 +236,7 @@ class Pace:
             y[part] = texts[part]
         return y.reshape(tuple(shape))
 
-    def mapped(self, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
+    def map(self, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
         """function of the elements, a slice at a time, as an array of x's shape."""
         flat = x.reshape(-1)
         if _CURRENT.tally is not None and np.dtype(dtype).hasobject:
@@ -248,7 +248,7 @@ class Pace:
             y[part] = function(flat[part].tolist())
         return y.reshape(x.shape)
 
-    def picked(self, pool: Array, positions: Array) -> Array:
+    def pick(self, pool: Array, positions: Array) -> Array:
         """pool[positions], of a pool of objects (n,)."""
         y, flat = self.empty((positions.size,)), positions.reshape(-1)
         for part in self.slices(flat.size, CHEAP):

@@ -156,13 +156,7 @@ _BOXES = np.array(
 _SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]], _F)
 BOXES = [
     case("NonMaxSuppression", _BOXES, _SCORES, *limits, oracle="onnxruntime", center_point_box=centred)
-    for limits in (
-        (),
-        (ints(3),),
-        (ints(3), floats(0.5)),
-        (ints(9), floats(0.5), floats(0.4)),
-        (ints(0), floats(0.5)),
-    )
+    for limits in ((), (ints(3),), (ints(3), floats(0.5)), (ints(9), floats(0.5), floats(0.4)), (ints(0), floats(0.5)))
     for centred in (0, 1)
 ]
 

@@ -33,10 +33,7 @@ def compared(op_type: str, function: Any, every_shape: bool = False) -> list[Cas
         case(op_type, A, B[0, 0], **old),
         case(op_type, A, B[0, :, 0], axis=1, **old),
     ]
-    shapes = [
-        case(op_type, A, np.array(0.5, np.float32), **new),
-        case(op_type, EMPTY, A[0, 0, :3], **new),
-    ]
+    shapes = [case(op_type, A, np.array(0.5, np.float32), **new), case(op_type, EMPTY, A[0, 0, :3], **new)]
     return [
         *([] if op_type.endswith("OrEqual") else first),
         case(op_type, A, B, since=7),

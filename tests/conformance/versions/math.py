@@ -263,13 +263,4 @@ CLIP = [
     case("Clip", vector(-100, 0, 100, dtype="int8"), None, vector(50, dtype="int8")[0], since=12, types=(), oracle=clip),
 ]
 
-CASES: tuple[Case, ...] = (
-    *ARITHMETIC,
-    *POWER,
-    *REMAINDER,
-    *UNARY,
-    *ACTIVATIONS,
-    *PRELU,
-    *VARIADIC,
-    *CLIP,
-)
+CASES: tuple[Case, ...] = (*ARITHMETIC, *POWER, *REMAINDER, *UNARY, *ACTIVATIONS, *PRELU, *VARIADIC, *CLIP)

@@ -73,6 +73,7 @@ def reductions(op_type: str) -> list[Case]:
         case(op_type, X, axes=[-1], **(old | {"since": 11})),
         case(op_type, X, ints(1), constants=(1,), **new),
         case(op_type, X, ints(-3, 2), keepdims=0, constants=(1,), **new),
+        case(op_type, ramp((2, 3, 2, 2), low=1, high=4), ints(0, 2), constants=(1,), **new),
         case(op_type, X, None, keepdims=0, **new),
         case(op_type, X, ints(), **new),
         case(op_type, X, ints(), noop_with_empty_axes=1, **new),

@@ -37,7 +37,7 @@ def run(text: str, opset: int | Any = 21, **feeds: Array) -> list[Any]:
 def native(text: str, **feeds: Array) -> list[Any]:
     """What one native call gives: the bits that called bodies give."""
     session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    [program] = [step.function for step in session._prepared.compiled.executable.steps]
+    [program] = [step.function for step in session._stage_results.compiled.executable.steps]
     assert isinstance(program, Program)
     assert program.facts()["control_flow_steps"] == 0
     got = session.run(None, feeds)

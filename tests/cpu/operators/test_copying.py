@@ -32,18 +32,18 @@ def test_as_numpy(shape: tuple[int, ...], dtype: str) -> None:
     np.testing.assert_array_equal(target, arrays[1])
     np.testing.assert_array_equal(copying.contiguous(NODE, arrays[2].T), arrays[2].T)
     for axis in range(-len(shape) - 1, len(shape) + 1):
-        np.testing.assert_array_equal(copying.stacked(NODE, arrays, axis), np.stack(arrays, axis))
+        np.testing.assert_array_equal(copying.stack(NODE, arrays, axis), np.stack(arrays, axis))
     for axis in range(-len(shape), len(shape)):
-        np.testing.assert_array_equal(copying.concatenated(NODE, arrays, axis), np.concatenate(arrays, axis))
+        np.testing.assert_array_equal(copying.concatenate(NODE, arrays, axis), np.concatenate(arrays, axis))
 
 
 def test_texts() -> None:
     arrays = [np.array([f"{k}", "x"], object) for k in range(9)]
-    np.testing.assert_array_equal(copying.stacked(NODE, arrays, 1), np.stack(arrays, 1))
-    np.testing.assert_array_equal(copying.concatenated(NODE, arrays, 0), np.concatenate(arrays, 0))
+    np.testing.assert_array_equal(copying.stack(NODE, arrays, 1), np.stack(arrays, 1))
+    np.testing.assert_array_equal(copying.concatenate(NODE, arrays, 0), np.concatenate(arrays, 0))
 
 
-@pytest.mark.parametrize("join", [copying.stacked, copying.concatenated])
+@pytest.mark.parametrize("join", [copying.stack, copying.concatenate])
 @pytest.mark.parametrize(("shapes", "axis"), [([(2, 3)] * 4 + [(2, 4)], 0), ([(2, 3)] * 5, 3), ([(2, 3)] * 4 + [(2,)], 0)])
 def test_what_does_not_fit_is_refused(join: Callable[..., Array], shapes: list[tuple[int, ...]], axis: int) -> None:
     with pytest.raises(ValueError, match=r"axis|stacked"):
@@ -55,8 +55,8 @@ def test_what_does_not_fit_is_refused(join: Callable[..., Array], shapes: list[t
     [
         lambda x: copying.assign(NODE, x, x),
         lambda x: copying.contiguous(NODE, x.T),
-        lambda x: copying.stacked(NODE, [x] * 5, 0),
-        lambda x: copying.concatenated(NODE, [x] * 5, 0),
+        lambda x: copying.stack(NODE, [x] * 5, 0),
+        lambda x: copying.concatenate(NODE, [x] * 5, 0),
     ],
 )
 def test_a_cancelled_run_ends_in_them(call: Callable[[Array], Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
-from ort_lite_cpu.operators.patterns import Pattern, after
+from ort_lite_cpu.operators.patterns import TextPattern, after
 from ort_lite_cpu.run.pace import Pace
 from tests.cpu.check import check_op, run_op
 from tests.cpu.ort import ort_op
@@ -148,7 +148,7 @@ class Counting:
 def test_each_match_is_one_call() -> None:
     counting = Counting()
     pace = Pace(Node("Tokenizer", (), (), name="n"))
-    assert [*Pattern(counting).find_all(b"aabaa", pace)] == [(0, 2), (3, 5)]
+    assert [*TextPattern(counting).find_all(b"aabaa", pace)] == [(0, 2), (3, 5)]
     assert counting.calls <= 5
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.native.lang import OK, Ptr, Static, cast, native, span
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.kernels.gemm.activation import activate_rounded
+from ort_lite_cpu.kernels.gemm.activation import activate_half
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment_run import SegmentRun
 from tests.cpu.check import text_program
@@ -70,7 +70,7 @@ def test_what_others_read_too_stays(nodes: str, outputs: str) -> None:
 @native
 def rounded_elements(x: Ptr, y: Ptr, n: int, kind: Static, part: int, parts: int) -> int:
     for i in span(n, part, parts):
-        y[i] = activate_rounded(x[i], cast(0.25, "f32"), cast(0.5, "f32"), kind)
+        y[i] = activate_half(x[i], cast(0.25, "f32"), cast(0.5, "f32"), kind)
     return OK
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from ort_lite.__main__ import main
 from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
 from ort_lite.tools.cli.printing import table_of
+from tests.tools.cli.output import parse
 
 LAYERS = """<ir_version: 8, opset_import: ["": 17]> layers (float[N, 3] x) => (float[N, 2] y)
 <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 1}> { product = MatMul(x, w)  sum = Add(product, b)  y = Relu(sum) }"""
@@ -29,16 +30,16 @@ def saved(folder: Path, text: str) -> str:
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> Any:
     assert main([*arguments, "--json"]) == status
-    return json.loads(capsys.readouterr().out)
+    return parse(capsys.readouterr().out)
 
 
 def test_inspect_counts_operators_weights_and_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = shown(capsys, "inspect", saved(tmp_path, LAYERS), "--shape", "x=5x3")
     assert found["operators"] == {"Add": 1, "MatMul": 1, "Relu": 1}
-    assert found["weights"]["by type"] == {"float32": {"tensors": 2, "elements": 8, "bytes": 32}}
+    assert found["weights"]["by_type"] == {"float32": {"tensors": 2, "elements": 8, "bytes": 32}}
     assert found["weights"]["largest"][0] == {"name": "w", "type": "float32[3, 2]", "bytes": 24}
     assert found["run"]["dims"] == {"N": 5}
-    assert found["run"]["operations by operator"] == {"MatMul": 2 * 5 * 3 * 2, "Add": 10, "Relu": 10}
+    assert found["run"]["operations_by_operator"] == {"MatMul": 2 * 5 * 3 * 2, "Add": 10, "Relu": 10}
 
 
 def test_inspect_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +57,9 @@ def test_a_model_that_is_wrong_is_inspected_nevertheless(tmp_path: Path, capsys:
 
 def test_check_says_who_would_run_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = saved(tmp_path, LAYERS)
-    assert shown(capsys, "check", path) == {"runs": True, "problems": [], "nodes": {"CPUExecutionProvider": 3}}
+    nodes = {"CPUExecutionProvider": 3}
+    assert shown(capsys, "check", path) == {"runs": True, "problems": [], "ran": True, "nodes": nodes}
+    assert shown(capsys, "check", path, "--no-run") == {"runs": True, "problems": [], "ran": False, "nodes": nodes}
     assert main(["check", path]) == 0
     assert capsys.readouterr().out == f"{path} runs: 3 nodes, 3 on CPUExecutionProvider\n"
 
@@ -74,12 +77,12 @@ def test_check_names_each_node_that_nobody_runs(tmp_path: Path, capsys: pytest.C
 def test_plan_has_a_row_for_each_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = LAYERS.replace("y = Relu(sum)", "h = Relu(sum)  s = Softmax(h)  y = CumSum(s, one)").replace("b = ", "b = ")
     text = text.replace("float[2] b = {1, 1}", "float[2] b = {1, 1}, int64 one = {1}")
-    found = shown(capsys, "plan", saved(tmp_path, text), "--shape", "x=100x3")["CPUExecutionProvider_0"]
+    found = shown(capsys, "plan", saved(tmp_path, text), "--shape", "x=100x3")["partitions"]["CPUExecutionProvider_0"]
     (proof,) = found["certificates"].values()
     (arena,) = found["arenas"]
-    assert arena["bytes"] == proof["peak"] >= proof["lower bound"] >= 100 * 2 * 4
+    assert arena["bytes"] == proof["peak"] >= proof["lower_bound"] >= 100 * 2 * 4
     for tensor in found["tensors"]:
-        assert tensor["offset"] + tensor["bytes"] <= arena["bytes"] and tensor["from"] <= tensor["to"]
+        assert tensor["offset"] + tensor["bytes"] <= arena["bytes"] and tensor["first_step"] <= tensor["last_step"]
 
 
 @pytest.mark.slow

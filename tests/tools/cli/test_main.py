@@ -15,7 +15,9 @@ from ort_lite import __main__ as command_line
 from ort_lite.native import cache, loader
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
+from ort_lite.tools.cli.exit_status import ExitStatus
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+from tests.tools.cli.output import parse
 
 MODEL = (
     '<ir_version: 8, opset_import: ["": 17]> main (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Identity(a)  y = Neg(b) }'
@@ -105,11 +107,11 @@ def test_run_shows_each_output(model: str, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_run_makes_inputs_up(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (output,) = json.loads(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
+    (output,) = parse(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
     assert output["shape"] == [5, 3]
-    again = json.loads(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
+    again = parse(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
     assert again == [output]
-    assert json.loads(call(capsys, "run", model, "--dim", "N=5", "--seed", "1", "--json"))["outputs"] != [output]
+    assert parse(call(capsys, "run", model, "--dim", "N=5", "--seed", "1", "--json"))["outputs"] != [output]
 
 
 def test_dump_shows_the_loaded_graph(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +122,7 @@ def test_dump_shows_the_loaded_graph(model: str, capsys: pytest.CaptureFixture[s
         "  y = Neg(b)",
         "}",
     ]
-    data = json.loads(call(capsys, "dump", model, "--stage", "load", "--json"))
+    data = parse(call(capsys, "dump", model, "--stage", "load", "--json"))
     assert [node["operator"] for node in data["nodes"]] == ["Abs", "Identity", "Neg"]
 
 
@@ -128,7 +130,7 @@ def test_dump_shows_what_transforms_did(model: str, capsys: pytest.CaptureFixtur
     text = call(capsys, "dump", model, "--stage", "transform")
     assert text.startswith("level all: 3 nodes became 2 in ")
     assert text.splitlines()[-4:] == ["main (float32[N, 3] x) => (float32[N, 3] y) {", "  a = Abs(x)", "  y = Neg(a)", "}"]
-    data = json.loads(call(capsys, "dump", model, "--stage", "transform", "--level", "disable", "--json"))
+    data = parse(call(capsys, "dump", model, "--stage", "transform", "--level", "disable", "--json"))
     assert len(data["nodes"]) == 3
 
 
@@ -141,7 +143,7 @@ def test_dump_shows_who_runs_what_and_why(model: str, capsys: pytest.CaptureFixt
         "Neg_0  Neg       CPUExecutionProvider  CPUExecutionProvider_0  "
         "AbsExecutionProvider declined operator: Neg is not known",
     ]
-    data = json.loads(call(capsys, "dump", model, *BOTH, "--json"))
+    data = parse(call(capsys, "dump", model, *BOTH, "--json"))
     assert [node["provider"] for node in data["nodes"]] == ["AbsExecutionProvider", "CPUExecutionProvider"]
 
 
@@ -151,8 +153,8 @@ def test_dump_shows_compiled_partitions(model: str, capsys: pytest.CaptureFixtur
         ["AbsExecutionProvider_0", "cpu:0", "1", "x", "a"],
         ["CPUExecutionProvider_0", "cpu:0", "1", "a", "y", "python_steps", "0"],
     ]
-    data = json.loads(call(capsys, "dump", model, *BOTH, "--stage", "compile", "--json"))
-    assert data[1]["facts"] == {"python_steps": 0} and data[1]["fusions"] == []
+    data = parse(call(capsys, "dump", model, *BOTH, "--stage", "compile", "--json"))
+    assert data["partitions"][1]["facts"] == {"python_steps": 0} and data["partitions"][1]["fusions"] == []
 
 
 def test_dump_shows_what_was_fused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +165,7 @@ def test_dump_shows_what_was_fused(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ("dump", str(path), "--providers", "CPUExecutionProvider", "--stage", "compile")
     done = "fuse_matmul_bias: Add_0, MatMul_0 -> MatMul_0+Add_0"
     assert call(capsys, *arguments).splitlines()[-1] == f"CPUExecutionProvider_0: {done}"
-    assert json.loads(call(capsys, *arguments, "--json"))[0]["fusions"] == [done]
+    assert parse(call(capsys, *arguments, "--json"))["partitions"][0]["fusions"] == [done]
 
 
 def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,17 +173,17 @@ def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureF
         "AbsExecutionProvider_0: states no plan",
         "CPUExecutionProvider_0: planned for 1 runs",
     ]
-    assert json.loads(call(capsys, "dump", model, "--stage", "plan", "--json")) == {
+    assert parse(call(capsys, "dump", model, "--stage", "plan", "--json"))["memory_plans"] == {
         "CPUExecutionProvider_0": "planned for 1 runs"
     }
 
 
 def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     here = "registered in this process"
-    assert json.loads(call(capsys, "providers", "--json")) == [
+    assert parse(call(capsys, "providers", "--json"))["providers"] == [
         {
             "name": "AbsExecutionProvider",
-            "default": "no",
+            "default": False,
             "device": "cpu:0",
             "from": here,
             "module": __name__,
@@ -189,7 +191,7 @@ def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[s
         },
         {
             "name": "CPUExecutionProvider",
-            "default": "yes",
+            "default": True,
             "device": "cpu:0",
             "from": here,
             "module": __name__,
@@ -208,8 +210,8 @@ def test_warmup_runs_each_model_and_those_of_folders(model: str, capsys: pytest.
 
 def test_warmup_goes_on_behind_a_model_that_fails(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"junk")
-    assert command_line.main(["warmup", str(tmp_path), "none.onnx", "--json"]) == 1
-    broken, warm, none = json.loads(capsys.readouterr().out)
+    assert command_line.main(["warmup", str(tmp_path), "none.onnx", "--json"]) == ExitStatus.MODEL
+    broken, warm, none = parse(capsys.readouterr().out)["models"]
     assert broken["error"].startswith("InvalidProtobuf: ")
     assert (warm["model"], warm["kernels"], warm.get("error")) == (model, 0, None)
     assert none["error"].startswith("NoSuchFile: ")
@@ -219,8 +221,8 @@ def test_warmup_compiles_for_targets_and_says_so(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # the real CPU provider, which knows targets
-    assert command_line.main(["warmup", model, "--target", "host", "--target", "a-toaster", "--json"]) == 1
-    host, toaster = json.loads(capsys.readouterr().out)
+    assert command_line.main(["warmup", model, "--target", "host", "--target", "a-toaster", "--json"]) == ExitStatus.MODEL
+    host, toaster = parse(capsys.readouterr().out)["models"]
     assert (host["target"], host.get("error")) == ("host", None)
     assert "target 'a-toaster'" in toaster["error"]
 
@@ -230,24 +232,24 @@ def test_the_cache_is_looked_after(tmp_path: Path, capsys: pytest.CaptureFixture
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", folder)
     assert call(capsys, "cache", "dir") == folder + "\n"
     cache.write(folder, stale, b"code")
-    found = json.loads(call(capsys, "cache", "list", "--json"))
+    found = parse(call(capsys, "cache", "list", "--json"))
     sums = {"count": 1, "bytes": 42}
     assert (found["folder"], found["all"], found["stale"], found["today"]) == (folder, sums, sums, sums)
     shown = lines(call(capsys, "cache", "list"))
     assert shown[:3] == [[folder], ["objects", "count", "MB"], ["all", "1", "0.0"]]
     assert lines(call(capsys, "cache", "verify")) == [["1", "objects,", "0", "broken"]]
     Path(folder, stale).write_bytes(b"junk")
-    assert command_line.main(["cache", "verify"]) == 1
+    assert command_line.main(["cache", "verify"]) == ExitStatus.FINDINGS
     assert capsys.readouterr().out.splitlines() == [f"{stale} is not what was written", "1 objects, 1 broken"]
-    assert list(json.loads(call(capsys, "cache", "verify", "--delete", "--json"))["broken"]) == [stale]
+    assert list(parse(call(capsys, "cache", "verify", "--delete", "--json"))["broken"]) == [stale]
     assert os.listdir(folder) == []
     cache.write(folder, stale, b"code")
     assert call(capsys, "cache", "prune", "--keep-bytes", "1k") == "removed 0 objects, 0 bytes\n"
     assert call(capsys, "cache", "prune", "--stale") == "removed 1 objects, 42 bytes\n"
     file = str(tmp_path / "kernels.tar")
     assert call(capsys, "cache", "export", file) == f"{file}: 0 objects\n"
-    told = json.loads(call(capsys, "cache", "import", file, "--json"))
-    assert told == {"folder": folder, "file": file, "imported": 0, "stale": 0}
+    told = parse(call(capsys, "cache", "import", file, "--json"))
+    assert told == {"action": "import", "folder": folder, "file": file, "imported": 0, "stale": 0}
 
 
 def test_ctrl_c_is_status_130(model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +268,7 @@ def test_ctrl_c_is_status_130(model: str, capsys: pytest.CaptureFixture[str], mo
 def test_commands_that_create_sessions_have_a_creation_timeout(
     model: str, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_line.main([*command, model, "--creation-timeout", "1e-9"]) == 2
+    assert command_line.main([*command, model, "--creation-timeout", "1e-9"]) == ExitStatus.MODEL
     out, err = capsys.readouterr()
     assert "longer than its creation_timeout of 1e-09 s, and was ended (stage: load)" in out + err
     assert command_line.main([*command, model, "--creation-timeout", "-1"]) == 2
@@ -282,7 +284,7 @@ def test_inputs_are_made_up_for_every_element_type(tmp_path: Path, capsys: pytes
     onnx.save(
         onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> m ({inputs}) => ({outputs}) {{ {nodes} }}'), path
     )
-    rows = json.loads(call(capsys, "run", str(path), "--dim", "N=2", "--json"))["outputs"]
+    rows = parse(call(capsys, "run", str(path), "--dim", "N=2", "--json"))["outputs"]
     assert [row["shape"] for row in rows] == [[2]] * len(types)
     assert rows[-1]["first"] == "text, text"
 
@@ -291,7 +293,7 @@ def test_explain_says_who_runs_what_and_why(model: str, capsys: pytest.CaptureFi
     text = call(capsys, "explain", model, *BOTH)
     assert "why not the others" in text
     assert "declined operator" in text
-    assert json.loads(call(capsys, "explain", model, *BOTH, "--json"))["providers"][-1] == "CPUExecutionProvider"
+    assert parse(call(capsys, "explain", model, *BOTH, "--json"))["providers"][-1] == "CPUExecutionProvider"
 
 
 def test_explain_says_what_making_a_session_did(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,5 +301,5 @@ def test_explain_says_what_making_a_session_did(model: str, capsys: pytest.Captu
     assert rows[0] == ["what", "provider", "calls", "ms", "nodes", "details"]
     asked = [row[1] for row in rows if row[0] == "get_capability"]
     assert asked == ["AbsExecutionProvider", "CPUExecutionProvider"]
-    events = json.loads(call(capsys, "explain", model, *BOTH, "--trace", "--json"))["events"]
+    events = parse(call(capsys, "explain", model, *BOTH, "--trace", "--json"))["events"]
     assert events[0]["name"] == "session_initialization"

@@ -288,7 +288,7 @@ def test_a_trace_begins_at_the_first_step() -> None:
 def test_the_machine_steps_the_instructions_that_run_executes() -> None:
     made = session()
     made.run(None, feed())
-    [program] = made._prepared.compiled.partitions.values()
+    [program] = made._stage_results.compiled.partitions.values()
     assert isinstance(program, Program)
     [step] = segment_runs(program)
     names = [instruction.spec.name for instruction in step.segment.instructions]

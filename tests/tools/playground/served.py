@@ -1,4 +1,4 @@
-"""A desk that is served, for tests: over the models of a folder, and asked as a browser asks."""
+"""A playground that is served, for tests: over the models of a folder, and asked as a browser asks."""
 
 import json
 import threading
@@ -12,8 +12,8 @@ from typing import Any
 
 import onnx.parser
 
-from ort_lite.tools.playground.desk import Desk
-from ort_lite.tools.playground.server import DeskServer
+from ort_lite.tools.playground.playground import Playground
+from ort_lite.tools.playground.server import PlaygroundServer
 from tests.threads import join
 
 CHAIN = '<ir_version: 10, opset_import: ["" : 21]> chain (float[N] x) => (float[N] y) { a = Relu(x) b = Exp(a) y = Sqrt(b) }'
@@ -36,9 +36,9 @@ def arguments(*models: Path, **given: Any) -> Namespace:
 
 
 @contextmanager
-def served(*models: Path, page: str = "the page", **given: Any) -> Iterator[DeskServer]:
-    desk = Desk(arguments(*models, **given))
-    with DeskServer(desk, page) as server:
+def served(*models: Path, page: str = "the page", **given: Any) -> Iterator[PlaygroundServer]:
+    playground = Playground(arguments(*models, **given))
+    with PlaygroundServer(playground, page) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -46,11 +46,16 @@ def served(*models: Path, page: str = "the page", **given: Any) -> Iterator[Desk
         finally:
             server.shutdown()
             join(thread)
-            assert desk.close(20), "a job does not end"
+            assert playground.close(20), "a job does not end"
 
 
 def asked(
-    server: DeskServer, method: str, route: str, body: Any = None, headers: Mapping[str, str] | None = None, token: str = ""
+    server: PlaygroundServer,
+    method: str,
+    route: str,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+    token: str = "",
 ) -> tuple[int, Any]:
     """Status and answer. A body that is no bytes is sent as JSON."""
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
@@ -65,7 +70,7 @@ def asked(
         connection.close()
 
 
-def over(server: DeskServer, seconds: float = 20) -> Any:
+def over(server: PlaygroundServer, seconds: float = 20) -> Any:
     """The job once it runs no more."""
     end = time.monotonic() + seconds
     while (job := asked(server, "GET", "job")[1])["state"] == "running":

@@ -11,11 +11,12 @@ import pytest
 
 from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
-from ort_lite.tools.cli.desk_command import desk_page
+from ort_lite.tools.cli.desk_command import playground_page
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.parser import command_parser
 from ort_lite.tools.playground import models
-from ort_lite.tools.playground.desk import Desk
 from ort_lite.tools.playground.models import models_of
+from ort_lite.tools.playground.playground import Playground
 from tests.processes import child
 from tests.tools.playground.served import arguments, write
 
@@ -46,7 +47,9 @@ def test_what_does_not_fit_is_one_line(given: list[str], tmp_path: Path, capsys:
     (tmp_path / "empty").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as other:
         places = {"empty": tmp_path / "empty", "model": write(tmp_path / "chain.onnx"), "taken": other.getsockname()[1]}
-        assert main(["desk", "--no-open", *(text.format(**places) for text in given)]) == 2
+        assert main(["desk", "--no-open", *(text.format(**places) for text in given)]) == (
+            ExitStatus.MODEL if given == ["/no/such/folder"] else ExitStatus.USAGE
+        )
     said = capsys.readouterr().err
     assert said.startswith("ort-lite desk: ")
     assert said.count("\n") == 1
@@ -68,23 +71,24 @@ def test_a_folder_of_too_many_models_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_page_has_its_panel_and_no_imports_left() -> None:
-    page = desk_page()
-    assert "openDesk()" in page
+    page = playground_page()
+    assert "openPlayground()" in page
     assert "<!--more" not in page
     assert 'from "../' not in page
 
 
 def test_at_first_the_providers_of_a_session_without_a_list_are_chosen(tmp_path: Path) -> None:
     write(tmp_path / "chain.onnx")
-    desk = Desk(arguments(tmp_path, providers=None))
-    assert desk.about()["chosen"]["providers"] == ["CPUExecutionProvider"]
-    assert {each["name"]: each["default"] for each in desk.about()["providers"]}.get("SampleExecutionProvider", "no") == "no"
-    desk.close()
+    playground = Playground(arguments(tmp_path, providers=None))
+    assert playground.about()["chosen"]["providers"] == ["CPUExecutionProvider"]
+    defaults = {each["name"]: each["default"] for each in playground.about()["providers"]}
+    assert defaults.get("SampleExecutionProvider", False) is False
+    playground.close()
 
 
-def test_a_strict_desk_starts_with_its_config_entry(tmp_path: Path) -> None:
+def test_a_strict_playground_starts_with_its_config_entry(tmp_path: Path) -> None:
     write(tmp_path / "chain.onnx")
     given = command_parser().parse_args(["desk", str(tmp_path), "--config", "ort_lite.compile=wait", "--strict"])
-    desk = Desk(given)
-    assert desk.about()["chosen"]["config"] == ["ort_lite.compile=wait", "ort_lite.strict=1"]
-    desk.close()
+    playground = Playground(given)
+    assert playground.about()["chosen"]["config"] == ["ort_lite.compile=wait", "ort_lite.strict=1"]
+    playground.close()

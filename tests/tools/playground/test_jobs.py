@@ -1,4 +1,4 @@
-"""What a desk works on: one thing at a time, ended where it is asked to, and never the end of the desk."""
+"""What a playground works on: one thing at a time, ended where it is asked to, and never the end of the playground."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.errors import CompileError, OutOfMemory
 from ort_lite.native.checkpoint import checkpoint
-from ort_lite.native.progress import Logged, piece
+from ort_lite.native.progress import Reported, piece
 from ort_lite.tools.playground.jobs import Busy, Jobs, PlaygroundJob
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_is_ended_while_it_compiles_has_not_failed() -> None:
 
 def test_compiling_is_told_and_can_be_ended() -> None:
     def call(job: PlaygroundJob) -> dict[str, Any]:
-        with piece(Logged()) as progress, progress.more(2):
+        with piece(Reported()) as progress, progress.more(2):
             progress.advance()
             said.append(job.said)
             job.end()

@@ -89,6 +89,14 @@ def test_sizes_that_nobody_knows_leave_the_operations_out_until_a_run_tells_them
     assert fact(session.view(FEEDS).document, "Operations of a run") == str(3 * 4 * (1 + 1 + 4))
 
 
+def test_values_have_the_sizes_of_the_run_and_the_symbolic_type_besides() -> None:
+    session = session_of(model(CHAIN), CPU)
+    symbolic, shown = (view.document["values"]["x"] for view in (session.view(), session.view(FEEDS)))
+    assert (shown["shape"], shown["bytes"], shown["type"]) == ([3, 4], 48, "float32[3, 4]")
+    assert "symbolic" not in symbolic and shown["symbolic"] == symbolic["type"]
+    assert isinstance(symbolic["bytes"], str)
+
+
 def test_operators_have_their_documentation() -> None:
     operators = session_of(FOLDER / "light_squeezenet.onnx").view().document["operators"]
     conv = operators["Conv"]

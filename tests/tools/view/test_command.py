@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from ort_lite.__main__ import main
+from ort_lite.tools.cli.exit_status import ExitStatus
 from tests.tools.view.models import CHAIN, check, model
 
 
@@ -59,7 +60,7 @@ def test_a_model_that_does_not_run_on_what_is_made_up_is_shown_all_the_same(
     assert told.err.startswith("ort-lite view: not run, since inputs that are made up do not do (Gather")
     assert len(told.err.splitlines()) == 1
     np.save("i.npy", np.full(8, 5))
-    assert main(["view", "gather.onnx", "--input", "i=i.npy"]) == 2
+    assert main(["view", "gather.onnx", "--input", "i=i.npy"]) == ExitStatus.MODEL
     assert capsys.readouterr().err.startswith("ort-lite view: InvalidData: Gather")
 
 

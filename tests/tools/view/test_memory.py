@@ -101,9 +101,9 @@ def test_a_run_of_the_view_plans_for_its_feeds_in_the_session_itself() -> None:
 
 def test_a_partition_that_only_ran_as_a_program_for_some_shapes_has_the_plan_of_that() -> None:
     session = ort_lite.InferenceSession(onnx.parser.parse_model(CHAIN), providers=["CPUExecutionProvider"])
-    program: Any = session._prepared.compiled.partitions["CPUExecutionProvider_0"]
+    program: Any = session._stage_results.compiled.partitions["CPUExecutionProvider_0"]
     shapes = (2, 8), (8, 8)
-    special = program._checked.keep(shapes, program._specialised(shapes))
+    special = program._checked.keep(shapes, program._specialize(shapes))
     assert not program.memory_plan().tensor_allocs, "nothing ran yet"
     program([np.ones(shape, np.float32) for shape in shapes])
     assert program.memory_plan() == special.memory_plan()

@@ -141,10 +141,10 @@ def agree(info: Info, array: Array, values: dict[str, int], data_dependent: bool
 def run(
     op_type: str, arrays: Sequence[Array | None], outputs: int, domain: str, version: int, attributes: dict[str, Any]
 ) -> list[Array]:
-    """The outputs of ONNX's reference implementation; of onnxruntime for its own domain and for ai.onnx.ml."""
+    """The outputs of ONNX's reference implementation; of onnxruntime for its own domain."""
     model = one_node(op_type, arrays, outputs, domain, version, attributes)
     feed = {f"x{k}": array for k, array in enumerate(arrays) if array is not None}
-    if domain in ("com.microsoft", "ai.onnx.ml"):
+    if domain == "com.microsoft":
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -6,15 +6,6 @@ from ort_lite.errors import ShapeInferenceError
 from tests.transforms.shapes.checking import check, floats, infer, tensor, text
 
 
-@pytest.mark.parametrize("rank", [3, 4])
-def test_queries_give_the_form_and_values_the_size(rank: int) -> None:
-    if rank == 3:
-        operands = [floats(2, 4, 3 * 8), floats(2, 6, 3 * 8), floats(2, 6, 3 * 5)]
-        check("Attention", *operands, q_num_heads=3, kv_num_heads=3)
-    else:
-        check("Attention", floats(2, 3, 4, 8), floats(2, 3, 6, 8), floats(2, 3, 6, 5))
-
-
 def test_the_past_comes_before_the_present() -> None:
     q, k, v = floats(2, 3, 4, 8), floats(2, 3, 6, 8), floats(2, 3, 6, 5)
     past = [floats(2, 3, 9, 8), floats(2, 3, 9, 5)]
@@ -39,10 +30,3 @@ def test_linear_attention_keeps_a_state() -> None:
     microsoft = "com.microsoft"
     found = infer("LinearAttention", q, k, v, outputs=2, domain=microsoft, state_window=3, q_num_heads=2, kv_num_heads=4)
     assert [text(y) for y in found] == ["float32[B, T, 12]", "float32[3, B, 4, 4, 3]"]
-
-
-def test_relatives_keep_the_shape() -> None:
-    q = tensor("float32", "B", 3, "S", 8)
-    (y,) = infer("FlexAttention", q, q, tensor("float32", "B", 3, "S", 5), domain="ai.onnx.preview")
-    assert text(y) == "float32[B, 3, S, 5]"
-    assert text(infer("RotaryEmbedding", q, tensor("float32", 9, 4), tensor("float32", 9, 4))[0]) == "float32[B, 3, S, 8]"

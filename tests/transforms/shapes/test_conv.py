@@ -3,39 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import ContentsUnknown
 from tests.transforms.shapes.checking import check, floats, infer, integers, numbers, tensor, text, unknown
-
-
-def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
-    """Counted one by one."""
-    last = dim + begin + end - ((kernel - 1) * dilation + 1)
-    return len(range(0, last + 1, stride))
-
-
-@given(
-    dim=st.integers(1, 12),
-    kernel=st.integers(1, 4),
-    stride=st.integers(1, 3),
-    dilation=st.integers(1, 2),
-    pads=st.tuples(st.integers(0, 2), st.integers(0, 2)),
-)
-@settings(max_examples=100)
-def test_as_many_windows_as_fit(dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]) -> None:
-    count = windows(dim, kernel, stride, dilation, *pads)
-    assume(count > 0)
-    attributes: dict[str, Any] = {"strides": [stride, 1], "dilations": [dilation, 1], "pads": [pads[0], 0, pads[1], 0]}
-    check("Conv", floats(2, 4, dim, 5), floats(6, 2, kernel, 1), group=2, expected=[floats(2, 6, count, 5)], **attributes)
-
-
-@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-def test_padding_by_name(auto_pad: str, stride: int) -> None:
-    check("Conv", floats(1, 1, 7, 8), floats(1, 1, 3, 3), auto_pad=auto_pad, strides=[stride, stride])
 
 
 def test_the_same_size_however_it_is_written() -> None:
@@ -68,26 +39,6 @@ def test_what_does_not_fit_is_refused(x: tuple[int, ...], w: tuple[int, ...], at
         infer("Conv", tensor("float32", *x), tensor("float32", *w), **attributes)
 
 
-def test_quantised_forms_have_types_of_their_own() -> None:
-    x, w, one, zero = tensor("uint8", "N", 3, "H"), tensor("int8", 4, 3, 1), tensor("float32"), tensor("uint8")
-    assert text(infer("ConvInteger", x, w)[0]) == "int32[N, 4, H]"
-    assert text(infer("QLinearConv", x, one, zero, w, one, zero, one, zero)[0]) == "uint8[N, 4, H]"
-
-
-@given(
-    dim=st.integers(1, 6),
-    kernel=st.integers(1, 3),
-    stride=st.integers(1, 3),
-    dilation=st.integers(1, 2),
-    extra=st.integers(0, 1),
-)
-@settings(max_examples=60)
-def test_transposed_convolutions_undo_windows(dim: int, kernel: int, stride: int, dilation: int, extra: int) -> None:
-    size = stride * (dim - 1) + extra + (kernel - 1) * dilation + 1
-    attributes: dict[str, Any] = {"strides": [stride], "dilations": [dilation], "output_padding": [extra]}
-    check("ConvTranspose", floats(2, 4, dim), floats(4, 3, kernel), group=2, expected=[floats(2, 6, size)], **attributes)
-
-
 def test_transposed_convolutions_by_size_and_by_name() -> None:
     x, w = tensor("float32", "N", 4, "H"), tensor("float32", 4, 3, 3)
     assert text(infer("ConvTranspose", x, w, output_shape=[9], strides=[2])[0]) == "float32[N, 3, 9]"
@@ -116,8 +67,3 @@ def test_columns_become_an_image() -> None:
     check("Col2Im", floats(1, 5, 5), integers(5, 5), integers(1, 5))
     with pytest.raises(ContentsUnknown):
         infer("Col2Im", tensor("float32", "N", 5, 5), unknown("int64", 2), numbers(1, 5), strict=True)
-
-
-def test_deformed_windows_are_windows() -> None:
-    (y,) = infer("DeformConv", tensor("float32", "N", 1, "H", "W"), tensor("float32", 4, 1, 2, 2), tensor("float32"))
-    assert text(y) == "float32[N, 4, H - 1, W - 1]"

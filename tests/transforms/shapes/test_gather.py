@@ -1,23 +1,13 @@
 """Gather and Scatter."""
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import RankUnknown
 from ort_lite.shapes import symbol
-from tests.transforms.shapes.checking import check, floats, infer, numbers, scalar, tensor, text
+from tests.transforms.shapes.checking import infer, numbers, scalar, tensor, text
 
 N = symbol("N")
-
-
-@given(st.lists(st.integers(0, 3), max_size=3), st.integers(-3, 2))
-@settings(max_examples=40)
-def test_indices_take_the_place_of_the_axis(shape: list[int], axis: int) -> None:
-    indices = np.zeros(shape, np.int64)
-    check("Gather", floats(2, 3, 4), indices, axis=axis, expected=[np.take(floats(2, 3, 4), indices, axis)])
 
 
 def test_elements_of_a_shape_are_picked() -> None:
@@ -37,39 +27,7 @@ def test_a_known_index_out_of_range_is_refused() -> None:
         infer("Gather", tensor("float32", 3, "N"), numbers(3))
 
 
-def test_gather_elements_has_the_shape_of_the_indices() -> None:
-    check("GatherElements", floats(3, 3), np.zeros((2, 3), np.int64), axis=0)
-
-
-@pytest.mark.parametrize(
-    ("batch", "indices", "wanted"),
-    [
-        (0, ("M", 1), "M, B, C"),
-        (0, ("M", 2), "M, C"),
-        (0, ("M", "K", 3), "M, K"),
-        (1, ("A", "M", 1), "A, M, C"),
-        (1, ("A", 2), "A"),
-    ],
-    ids=str,
-)
-def test_gather_nd_keeps_what_is_not_indexed(batch: int, indices: tuple[int | str, ...], wanted: str) -> None:
-    data = tensor("float32", "A", "B", "C")
-    assert text(infer("GatherND", data, tensor("int64", *indices), batch_dims=batch)[0]) == f"float32[{wanted}]"
-
-
 def test_the_depth_of_gather_nd_decides_the_rank() -> None:
     assert text(infer("GatherND", tensor("float32", 2, 3), tensor("int64", 4, "K"))[0]) == "float32[...]"
     with pytest.raises(RankUnknown):
         infer("GatherND", tensor("float32", 2, 3), tensor("int64", 4, "K"), strict=True)
-
-
-@pytest.mark.parametrize("op_type", ["ScatterElements", "ScatterND"])
-def test_scattering_keeps_the_shape(op_type: str) -> None:
-    updates = floats(1, 3)
-    indices = np.zeros((1, 3) if op_type == "ScatterElements" else (1, 1), np.int64)
-    check(op_type, floats(2, 3), indices, updates)
-
-
-def test_a_cache_keeps_its_shape() -> None:
-    (y,) = infer("TensorScatter", tensor("float32", "B", 4, 64, 8), tensor("float32", "B", 4, 1, 8), numbers(3))
-    assert text(y) == "float32[B, 4, 64, 8]"

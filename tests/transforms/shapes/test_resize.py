@@ -48,12 +48,6 @@ def test_sizes_are_taken_as_they_are() -> None:
         infer("Resize", x, None, None, unknown("int64", 4), strict=True)
 
 
-@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
-def test_proportions_may_be_kept(policy: str) -> None:
-    check("Resize", floats(4, 6), None, None, integers(7, 8), keep_aspect_ratio_policy=policy)
-    check("Resize", floats(3, 4, 6), None, None, integers(7, 8), keep_aspect_ratio_policy=policy, axes=[1, 2])
-
-
 def test_scales_that_are_computed_are_asked_for() -> None:
     x = tensor("float32", "N", "H")
     assert text(infer("Resize", x, None, tensor("float32", 2))[0]) == "float32[y0#1, y0#2]"
@@ -66,12 +60,6 @@ def test_scales_that_make_no_sense_are_refused() -> None:
         infer("Resize", tensor("float32", "N"), None, constant(scales(-1)))
     with pytest.raises(ShapeInferenceError, match="2 scales, but 1 axes"):
         infer("Resize", tensor("float32", "N"), None, constant(scales(1, 1)))
-
-
-def test_grids_give_the_size() -> None:
-    check("GridSample", floats(2, 3, 4, 5), floats(2, 6, 7, 2))
-    check("AffineGrid", floats(2, 2, 3), integers(2, 3, 5, 6))
-    check("AffineGrid", floats(2, 3, 4), integers(2, 3, 4, 5, 6))
 
 
 def test_axes_are_cropped_or_padded_to_lengths() -> None:

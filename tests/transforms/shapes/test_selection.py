@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import ContentsUnknown, NumbersUnknown
@@ -14,25 +13,12 @@ from tests.transforms.shapes.checking import check, constant, floats, infer, int
 N = symbol("N")
 
 
-@given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3))
-@settings(max_examples=30)
-def test_all_three_broadcast(shapes: hnp.BroadcastableShapes) -> None:
-    condition, x, y = (floats(*shape) for shape in shapes.input_shapes)
-    check("Where", condition > 0, x, y, expected=[np.where(condition > 0, x, y)])
-
-
 def test_contents_are_chosen() -> None:
     condition = np.array([True, False, True])
     check("Where", condition, integers(1, 2, 3), integers(7), expected=[integers(1, 7, 3)])
     shape = tensor("int64", 2, contents=[N, -1])
     marks = infer("Equal", shape, numbers(-1))[0]
     assert text(infer("Where", marks, numbers(1), shape)[0]) == "int64[2] = [N, 1]"
-
-
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("axis", [0, -1])
-def test_positions_along_an_axis(axis: int, keepdims: int) -> None:
-    check("ArgMax", floats(2, 3, 4), axis=axis, keepdims=keepdims)
 
 
 def test_the_largest_k() -> None:
@@ -44,11 +30,6 @@ def test_the_largest_k() -> None:
         infer("TopK", x, unknown("int64", 1), strict=True)
     with pytest.raises(ShapeInferenceError, match="k is 9, axis 1 has 8 elements"):
         infer("TopK", x, numbers(9))
-
-
-@pytest.mark.parametrize("axis", [-1, 0, 1])
-def test_an_axis_of_classes_is_put_in(axis: int) -> None:
-    check("OneHot", integers(1, 2).reshape(1, 2), np.array(5), floats(2), axis=axis)
 
 
 def test_the_depth_may_be_a_float_that_is_constant() -> None:
@@ -82,11 +63,6 @@ def test_what_the_condition_keeps() -> None:
     check("Compress", floats(3, 2), keep, data_dependent=True)
     assert text(infer("Compress", tensor("float32", 3, "N"), numbers(1, 0, 1, dtype="bool"), axis=0)[0]) == "float32[2, N]"
     assert text(infer("Compress", tensor("float32", 3, "N"), tensor("bool", 3), axis=0)[0]) == "float32[y0#1, N]"
-
-
-def test_selected_boxes_have_three_numbers() -> None:
-    (y,) = infer("NonMaxSuppression", tensor("float32", 1, 6, 4), tensor("float32", 1, 1, 6))
-    assert text(y) == "int64[y0#1, 3]"
 
 
 @given(st.integers(0, 5), st.integers(-20, 20))

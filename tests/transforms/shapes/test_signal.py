@@ -1,4 +1,4 @@
-"""Spectra and windows."""
+"""Spectra and frames."""
 
 from typing import Any
 
@@ -7,11 +7,6 @@ import pytest
 
 from ort_lite.inference import NumbersUnknown
 from tests.transforms.shapes.checking import check, floats, infer, scalar, tensor, text, unknown
-
-
-@pytest.mark.parametrize("op_type", ["HannWindow", "HammingWindow", "BlackmanWindow"])
-def test_windows_have_the_given_size(op_type: str) -> None:
-    check(op_type, np.array(10))
 
 
 @pytest.mark.parametrize(
@@ -36,8 +31,3 @@ def test_frames() -> None:
     assert text(infer("STFT", tensor("float32", "B", "N", 1), scalar(10), tensor("float32", 16))[0]) == (
         "float32[B, floordiv(N + 4, 10) - 1, 9, 2]"
     )
-
-
-def test_mel_weights() -> None:
-    edges = [np.array(value, np.float32) for value in (0, 4000)]
-    check("MelWeightMatrix", np.array(8), np.array(16), np.array(8000), *edges)

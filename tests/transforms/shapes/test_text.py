@@ -7,11 +7,6 @@ from tests.transforms.shapes.checking import check, infer, tensor, text
 X = tensor("string", "N", 3)
 
 
-def test_strings_broadcast() -> None:
-    a = np.array([["a"], ["b"]], object)
-    check("StringConcat", a, np.array(["c", "d", "e"], object), expected=[np.zeros((2, 3), object)])
-
-
 def test_splitting_adds_an_axis() -> None:
     check("StringSplit", np.array(["a b", "c"], object), outputs=2, data_dependent=True)
     assert [text(y) for y in infer("StringSplit", X, outputs=2)] == ["string[N, 3, y0#1]", "int64[N, 3]"]
@@ -20,21 +15,6 @@ def test_splitting_adds_an_axis() -> None:
 def test_stop_words_shorten() -> None:
     assert text(infer("StringNormalizer", X)[0]) == "string[N, 3]"
     assert text(infer("StringNormalizer", X, stopwords=["a"])[0]) == "string[N, y0#1]"
-
-
-def test_a_column_for_every_n_gram() -> None:
-    check(
-        "TfIdfVectorizer",
-        np.array([[1, 2, 3], [4, 5, 6]]),
-        mode="TF",
-        min_gram_length=1,
-        max_gram_length=1,
-        max_skip_count=0,
-        ngram_counts=[0],
-        ngram_indexes=[0, 1, 2, 4],
-        pool_int64s=[1, 2, 3, 4],
-    )
-    assert text(infer("RegexFullMatch", X)[0]) == "bool[N, 3]"
 
 
 def test_images_have_as_many_channels_as_their_format() -> None:

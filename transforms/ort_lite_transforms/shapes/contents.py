@@ -17,7 +17,7 @@ _LIMITS: dict[DType, tuple[int, int]] = {"bool": (0, 1)} | {
 _SIZES = frozenset({"bool", "int32", "int64"})  # types whose expressions are sizes and positions: they stay within limits
 
 
-def combined(function: Callable[..., Dim], *operands: Contents | None) -> Contents | None:
+def apply_elementwise(function: Callable[..., Dim], *operands: Contents | None) -> Contents | None:
     """`function` element by element, one element standing for many. None where an operand is not known.
 
     Operands of one length have one shape, but for dims of 1, or what they make does not fill the output's shape.
@@ -57,7 +57,7 @@ def within(dtype: DType, contents: Contents | None) -> Contents | None:
     return contents
 
 
-def converted(contents: Contents | None, source: DType, target: DType) -> Contents | None:
+def cast_contents(contents: Contents | None, source: DType, target: DType) -> Contents | None:
     """Cast from one integer type to another: bool is "not zero", integers wrap around."""
     if contents is None or target not in _LIMITS:
         return None
@@ -68,7 +68,7 @@ def converted(contents: Contents | None, source: DType, target: DType) -> Conten
     return tuple(wrapped) if source == "bool" else within(target, tuple(wrapped))
 
 
-def truncated(a: Dim, b: Dim) -> Dim:
+def divide_towards_zero(a: Dim, b: Dim) -> Dim:
     """a / b rounded towards zero, as integer Div does it."""
     if isinstance(b, int) and b == 0:
         raise ZeroDivisionError("integer division by zero")
@@ -79,7 +79,7 @@ def truncated(a: Dim, b: Dim) -> Dim:
 
 def remainder(a: Dim, b: Dim, fmod: bool) -> Dim:
     """Mod: the sign is that of `b`, or that of `a` with `fmod`."""
-    return a - truncated(a, b) * b if fmod and not (_is_positive(a) and _is_positive(b)) else modulo(a, b)
+    return a - divide_towards_zero(a, b) * b if fmod and not (_is_positive(a) and _is_positive(b)) else modulo(a, b)
 
 
 def _is_positive(dim: Dim) -> bool:

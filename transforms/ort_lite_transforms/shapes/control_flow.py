@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
-from ort_lite.inference.rules import Seen
 from ort_lite.inference.schema import kind_of
+from ort_lite.inference.shape_rules import Seen
 from ort_lite.shapes import Dim, Shape, maximum, same
-from ort_lite_transforms.shapes.operands import agreed, replaced
+from ort_lite_transforms.shapes.operands import common_dim, replace_dim
 
 
 class _Joining:
@@ -51,7 +51,7 @@ class _Joining:
         return dim
 
 
-def closed(op: Op, info: Info, scope: int) -> Info:
+def hide_inner_dims(op: Op, info: Info, scope: int) -> Info:
     """`info` as seen outside of the body: dims that only the body knows are fresh ones, its contents are not known."""
     type_ = info.type
     if isinstance(type_, TensorType) and type_.shape is not None:
@@ -60,16 +60,16 @@ def closed(op: Op, info: Info, scope: int) -> Info:
         if contents is not None and any(op.is_inner(element, scope) for element in contents):
             contents = None
         return Info(TensorType(type_.dtype, shape), contents)
-    return Info(_closed_type(op, type_, scope))
+    return Info(_hide_inner_type_dims(op, type_, scope))
 
 
-def _closed_type(op: Op, type_: Type | None, scope: int) -> Type | None:
+def _hide_inner_type_dims(op: Op, type_: Type | None, scope: int) -> Type | None:
     """Elements of a sequence may differ where a dim is not known outside: -1."""
     if isinstance(type_, TensorType) and type_.shape is not None:
         return TensorType(type_.dtype, tuple(-1 if op.is_inner(dim, scope) else dim for dim in type_.shape))
-    if isinstance(type_, SequenceType) and (element := _closed_type(op, type_.element, scope)) is not None:
+    if isinstance(type_, SequenceType) and (element := _hide_inner_type_dims(op, type_.element, scope)) is not None:
         return SequenceType(element)
-    if isinstance(type_, OptionalType) and (element := _closed_type(op, type_.element, scope)) is not None:
+    if isinstance(type_, OptionalType) and (element := _hide_inner_type_dims(op, type_.element, scope)) is not None:
         return OptionalType(element)
     return type_
 
@@ -79,7 +79,7 @@ def if_(op: Op) -> list[Info]:
     """Infer what both branches give; one of them alone if the condition is known. Shapes that do not fit in a branch that may
     not be taken leave its outputs open. Spec: ONNX If-21.
     """
-    condition = op.known(0)
+    condition = op.contents_or_none(0)
     scope = op.scope()
     then: Graph = op.attr("then_branch")
     otherwise: Graph = op.attr("else_branch")
@@ -90,10 +90,10 @@ def if_(op: Op) -> list[Info]:
         others = op.dead_body(dead)
         ones = op.body(taken, [])
         _check_kinds(op, ones, others)
-        return [closed(op, info, scope) for info in ones]
+        return [hide_inner_dims(op, info, scope) for info in ones]
     ones, others = op.body(then, [], certain=False), op.body(otherwise, [], certain=False)
     joining = _Joining(op)
-    return [closed(op, joining.infos(a, b), scope) for a, b in zip(ones, others, strict=True)]
+    return [hide_inner_dims(op, joining.infos(a, b), scope) for a, b in zip(ones, others, strict=True)]
 
 
 def _check_outputs(op: Op, body: Graph, expected: int) -> None:
@@ -118,17 +118,19 @@ def loop(op: Op) -> list[Info]:
     body: Graph = op.attr("body")
     _check_outputs(op, body, len(op.node.outputs) + 1)
     scope = op.scope()
-    trips = op.known(0) if op.has(0) else None
+    trips = op.contents_or_none(0) if op.has(0) else None
     given = op.info(1) if op.has(1) else op.tensor("bool", (), (1,))
     number = op.tensor("int64", ())
     count = len(op.inputs) - 2
     most: Dim | None = 0 if given.contents == (0,) else None if trips is None else maximum(trips[0], 0)
     certain = given.contents == (1,) and (not op.has(0) or (isinstance(most, int) and most > 0))
-    state, found = _settled(op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [], certain, most == 0)
+    state, found = _find_fixed_point(
+        op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [], certain, most == 0
+    )
     turns = most if most == 0 or state[0].contents == (1,) else None
     scans = [_stack(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
     states = state[1:] if most == 0 else map(_fill, state[1:], found[1:])
-    return [*(closed(op, info, scope) for info in states), *scans]
+    return [*(hide_inner_dims(op, info, scope) for info in states), *scans]
 
 
 def _fill(state: Info, found: Info) -> Info:
@@ -138,7 +140,7 @@ def _fill(state: Info, found: Info) -> Info:
     return state
 
 
-def _settled(
+def _find_fixed_point(
     op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info], certain: bool = False, never: bool = False
 ) -> tuple[list[Info], list[Info]]:
     """The state that a further turn changes no more, and the body's outputs for it, of which the first ones are the state.
@@ -159,7 +161,7 @@ def _settled(
 
 def _stack(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
     """The results of all turns along a new axis."""
-    inner = closed(op, Info(info.type), scope)
+    inner = hide_inner_dims(op, Info(info.type), scope)
     if inner.dtype is None or inner.shape is None:
         return Info() if inner.dtype is None else op.tensor(inner.dtype, None)
     at = op.axis(axis, len(inner.shape) + 1)
@@ -201,18 +203,18 @@ def scan(op: Op) -> list[Info]:
         shape = op.shape(index)
         axis = op.axis(axis, len(shape))
         lengths.append(shape[axis])
-        slices.append(op.tensor(op.dtype(index), replaced(shape, axis)))
+        slices.append(op.tensor(op.dtype(index), replace_dim(shape, axis)))
     scope = op.scope()
-    length = agreed(op, lengths)
+    length = common_dim(op, lengths)
     certain = isinstance(length, int) and length > 0
-    state, found = _settled(op, body, [], [op.info(k) for k in range(states)], slices, certain, length == 0)
+    state, found = _find_fixed_point(op, body, [], [op.info(k) for k in range(states)], slices, certain, length == 0)
     out_axes = op.attr("scan_output_axes") or [0] * (len(found) - states)
     stacked = [_stack(op, info, axis, length, scope) for info, axis in zip(found[states:], out_axes, strict=True)]
-    return [*(closed(op, info, scope) for info in state), *stacked]
+    return [*(hide_inner_dims(op, info, scope) for info in state), *stacked]
 
 
 @shape_rule("Scan", types=())
-def scan_batched(op: Op) -> list[Info]:
+def scan_with_batch_axis(op: Op) -> list[Info]:
     """Before opset 9 every input has a batch axis in front, and the first one gives lengths. Spec: ONNX Scan-8."""
     body: Graph = op.attr("body")
     _check_outputs(op, body, len(op.node.outputs))
@@ -222,10 +224,10 @@ def scan_batched(op: Op) -> list[Info]:
     start = [op.tensor(op.dtype(k), op.shape(k)[1:]) for k in range(1, states + 1)]
     slices = [op.tensor(op.dtype(k), op.shape(k)[2:]) for k in range(states + 1, len(op.inputs))]
     scope = op.scope()
-    state, found = _settled(op, body, [], start, slices)
-    length = agreed(op, lengths)
+    state, found = _find_fixed_point(op, body, [], start, slices)
+    length = common_dim(op, lengths)
     stacked = [_stack(op, info, 0, length, scope) for info in found[states:]]
     return [_stack(op, info, 0, batch, scope) for info in [*state, *stacked]]
 
 
-RULES = [*if_, *loop, *scan, *scan_batched]
+RULES = [*if_, *loop, *scan, *scan_with_batch_axis]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum, product
-from ort_lite_transforms.shapes.operands import agreed
+from ort_lite_transforms.shapes.operands import common_dim
 
 
 def per_axis(op: Op, name: str, rank: int, default: int) -> list[int]:
@@ -55,11 +55,11 @@ def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
     return found
 
 
-def convolved(op: Op, x: Shape, w: Shape) -> list[Dim]:
+def conv_shape(op: Op, x: Shape, w: Shape) -> list[Dim]:
     """(N, C, ...) and (M, C / group, ...) -> (N, M, ...)."""
     if len(x) < 3 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
-    agreed(op, [x[1], w[1] * op.attr("group", 1)])
+    common_dim(op, [x[1], w[1] * op.attr("group", 1)])
     _check_groups(op, w[0])
     return [x[0], w[0], *windows(op, x[2:], _kernel(op, w))]
 
@@ -84,33 +84,33 @@ def _check_groups(op: Op, channels: Dim) -> None:
 @shape_rule("Conv")
 def conv(op: Op) -> list[Info]:
     """Spec: ONNX Conv-22."""
-    return [op.tensor(op.dtype(0), convolved(op, op.shape(0), op.shape(1)))]
+    return [op.tensor(op.dtype(0), conv_shape(op, op.shape(0), op.shape(1)))]
 
 
 @shape_rule("ConvInteger", types=("int32",))
 def conv_integer(op: Op) -> list[Info]:
     """Spec: ONNX ConvInteger-10."""
-    return [op.tensor("int32", convolved(op, op.shape(0), op.shape(1)))]
+    return [op.tensor("int32", conv_shape(op, op.shape(0), op.shape(1)))]
 
 
 @shape_rule("QLinearConv", types=(7,))
 def qlinear_conv(op: Op) -> list[Info]:
     """Infer the convolution in the type of y's zero point. Spec: ONNX QLinearConv-10."""
-    return [op.tensor(op.dtype(7), convolved(op, op.shape(0), op.shape(3)))]
+    return [op.tensor(op.dtype(7), conv_shape(op, op.shape(0), op.shape(3)))]
 
 
 @shape_rule("DeformConv")
 def deform_conv(op: Op) -> list[Info]:
     """Offsets move the samples, not the result. Spec: ONNX DeformConv-22."""
-    return [op.tensor(op.dtype(0), convolved(op, op.shape(0), op.shape(1)))]
+    return [op.tensor(op.dtype(0), conv_shape(op, op.shape(0), op.shape(1)))]
 
 
-def transposed(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> list[Dim]:
+def conv_transpose_shape(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> list[Dim]:
     """(N, C, ...) and (C, M / group, ...) -> (N, M, ...); `output_shape` overrides."""
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
-    agreed(op, [x[1], w[0]])
+    common_dim(op, [x[1], w[0]])
     _check_groups(op, w[0])
     front = [x[0], w[1] * op.attr("group", 1)]
     _check_output_padding(op, rank)
@@ -144,7 +144,7 @@ def _check_output_padding(op: Op, rank: int) -> None:
 def conv_transpose(op: Op) -> list[Info]:
     """stride * (dim - 1) + output_padding + kernel extent - pads. Spec: ONNX ConvTranspose-22."""
     x = op.shape(0)
-    return [op.tensor(op.dtype(0), transposed(op, x, op.shape(1), paddings(op, len(x) - 2)))]
+    return [op.tensor(op.dtype(0), conv_transpose_shape(op, x, op.shape(1), paddings(op, len(x) - 2)))]
 
 
 _PLAIN_LAYOUT = {

@@ -5,7 +5,14 @@ from collections.abc import Callable
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, equal, less, maximum, minimum
-from ort_lite_transforms.shapes.contents import Contents, combined, converted, remainder, truncated, within
+from ort_lite_transforms.shapes.contents import (
+    Contents,
+    apply_elementwise,
+    cast_contents,
+    divide_towards_zero,
+    remainder,
+    within,
+)
 
 _UNARY: dict[str, Callable[[Dim], Dim]] = {
     "Abs": lambda x: maximum(x, -x),
@@ -17,7 +24,7 @@ _UNARY: dict[str, Callable[[Dim], Dim]] = {
 _BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {
     "Add": lambda a, b: a + b,
     "And": minimum,
-    "Div": truncated,
+    "Div": divide_towards_zero,
     "Equal": equal,
     "Greater": lambda a, b: less(b, a),
     "GreaterOrEqual": lambda a, b: 1 - less(a, b),
@@ -51,12 +58,12 @@ def same_shape(op: Op) -> list[Info]:
 
 
 @shape_rule("Abs", "Neg", "Not", "Relu", "Sign")
-def counted(op: Op) -> list[Info]:
+def unary_arithmetic(op: Op) -> list[Info]:
     """y like x, with contents. Spec: ONNX Abs-13 and others."""
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     if contents is None:
         return [like(op)]
-    found = combined(_UNARY[op.node.op_type], contents)
+    found = apply_elementwise(_UNARY[op.node.op_type], contents)
     return [op.tensor(op.dtype(0), op.shape(0), within(op.dtype(0), found))]
 
 
@@ -81,16 +88,16 @@ def _shape(op: Op) -> tuple[Dim, ...]:
 def arithmetic(op: Op) -> list[Info]:
     """(A) and (B) broadcast; the type is that of the first input. Spec: ONNX Add-14 and others."""
     dtype, function = op.dtype(0), _BINARY.get(op.node.op_type)
-    a, b = op.known(0), op.known(1)
+    a, b = op.contents_or_none(0), op.contents_or_none(1)
     if a is None or b is None or function is None:
         return [op.tensor(dtype, _shape(op))]
-    return [op.tensor(dtype, _shape(op), within(dtype, _unless_undefined(function, a, b)))]
+    return [op.tensor(dtype, _shape(op), within(dtype, _combine_unless_zero_division(function, a, b)))]
 
 
-def _unless_undefined(function: Callable[..., Dim], *operands: Contents) -> Contents | None:
+def _combine_unless_zero_division(function: Callable[..., Dim], *operands: Contents) -> Contents | None:
     """Return None if an element is divided by zero: the run will tell, if it comes to that."""
     try:
-        return combined(function, *operands)
+        return apply_elementwise(function, *operands)
     except ZeroDivisionError:
         return None
 
@@ -99,10 +106,10 @@ def _unless_undefined(function: Callable[..., Dim], *operands: Contents) -> Cont
 def mod(op: Op) -> list[Info]:
     """Spec: ONNX Mod-13."""
     dtype, fmod = op.dtype(0), bool(op.attr("fmod", 0))
-    a, b = op.known(0), op.known(1)
+    a, b = op.contents_or_none(0), op.contents_or_none(1)
     contents = None
     if a is not None and b is not None and 0 not in b:
-        contents = within(dtype, combined(lambda x, y: remainder(x, y, fmod), a, b))
+        contents = within(dtype, apply_elementwise(lambda x, y: remainder(x, y, fmod), a, b))
     return [op.tensor(dtype, _shape(op), contents)]
 
 
@@ -119,7 +126,11 @@ def mod(op: Op) -> list[Info]:
 )
 def comparison(op: Op) -> list[Info]:
     """bool, (A) and (B) broadcast. Spec: ONNX Equal-19 and others."""
-    return [op.tensor("bool", _shape(op), combined(_BINARY[op.node.op_type], op.known(0), op.known(1)))]
+    return [
+        op.tensor(
+            "bool", _shape(op), apply_elementwise(_BINARY[op.node.op_type], op.contents_or_none(0), op.contents_or_none(1))
+        )
+    ]
 
 
 @shape_rule("Max", "Mean", "Min", "Sum")
@@ -127,10 +138,10 @@ def variadic(op: Op) -> list[Info]:
     """All inputs broadcast together. Spec: ONNX Max-13 and others."""
     dtype, function = op.dtype(0), _BINARY.get(op.node.op_type)
     count = len(op.inputs)
-    contents = op.known(0) if function is not None else None
+    contents = op.contents_or_none(0) if function is not None else None
     for index in range(1, count):
         if contents is not None and function is not None:
-            contents = combined(function, contents, op.known(index))
+            contents = apply_elementwise(function, contents, op.contents_or_none(index))
     shape = broadcast(*[op.shape(index) for index in range(count)])
     return [op.tensor(dtype, shape, within(dtype, contents))]
 
@@ -138,13 +149,13 @@ def variadic(op: Op) -> list[Info]:
 @shape_rule("Clip")
 def clip(op: Op) -> list[Info]:
     """y like x; limits are attributes before opset 11, scalar inputs since. Spec: ONNX Clip-13."""
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     if contents is None or "min" in op.node.attributes or "max" in op.node.attributes:
         return [like(op)]
     if op.has(1):
-        contents = combined(maximum, contents, op.known(1))
+        contents = apply_elementwise(maximum, contents, op.contents_or_none(1))
     if op.has(2) and contents is not None:
-        contents = combined(minimum, contents, op.known(2))
+        contents = apply_elementwise(minimum, contents, op.contents_or_none(2))
     return [op.tensor(op.dtype(0), op.shape(0), contents)]
 
 
@@ -181,13 +192,13 @@ def cast_like(op: Op) -> list[Info]:
 
 
 def _convert(op: Op, dtype: DType) -> Info:
-    shape, contents, constant = op.shape(0), op.known(0), op.constant(0)
+    shape, contents, constant = op.shape(0), op.contents_or_none(0), op.constant(0)
     if contents is None and constant is not None and constant.dtype.kind == "f" and constant.size <= 64:
         values = constant.reshape(-1).tolist() if constant.ndim <= 1 else [float("nan")]
         whole = all(abs(value) < 2**53 for value in values)  # False for NaN
         contents = tuple(int(value) for value in values) if whole else None
         return op.tensor(dtype, shape, within(dtype, contents) if dtype != "bool" else None)
-    return op.tensor(dtype, shape, converted(contents, op.dtype(0), dtype))
+    return op.tensor(dtype, shape, cast_contents(contents, op.dtype(0), dtype))
 
 
 @shape_rule("BitCast", types=(_target,))
@@ -198,7 +209,7 @@ def bit_cast(op: Op) -> list[Info]:
 
 RULES = [
     *same_shape,
-    *counted,
+    *unary_arithmetic,
     *tests,
     *identity,
     *arithmetic,

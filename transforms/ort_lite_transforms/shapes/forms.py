@@ -130,14 +130,14 @@ def _forms() -> dict[str, list[tuple[int, Form]]]:
         name, _, since = head.partition("@")
         names = axes[0].split() if axes else ()
         form = Form(
-            tuple([_wanted(tuple(one.split())) for one in inputs.split(", ")]),
+            tuple([_parse_form(tuple(one.split())) for one in inputs.split(", ")]),
             tuple([(axis.rstrip("+"), int(axis.endswith("+"))) for axis in names]),
         )
         found.setdefault(name, []).insert(0, (int(since or 1), form))
     return found
 
 
-def _wanted(tokens: tuple[str, ...]) -> Wanted:
+def _parse_form(tokens: tuple[str, ...]) -> Wanted:
     whole = tokens[0] if tokens[0] in _WHOLE else ""
     more = "..." in tokens
     before = tokens.index("...") if more else len(tokens)
@@ -146,7 +146,7 @@ def _wanted(tokens: tuple[str, ...]) -> Wanted:
     return Wanted(tokens, whole, len(tokens) - more, more, () if whole else named)
 
 
-def checked(rule: ShapeRule) -> ShapeRule:
+def with_form_check(rule: ShapeRule) -> ShapeRule:
     """The rule, behind a check of the operator's form; ONNX's own operators have one."""
     forms = [] if rule.domain else _forms().get(rule.op_type, [])
     if not forms:

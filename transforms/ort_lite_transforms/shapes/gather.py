@@ -8,7 +8,7 @@ from ort_lite.inference import Info, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Dim, Shape
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
 from ort_lite_transforms.shapes.elementwise import like
-from ort_lite_transforms.shapes.operands import agreed, replaced
+from ort_lite_transforms.shapes.operands import common_dim, replace_dim
 
 
 @shape_rule("Gather")
@@ -16,11 +16,11 @@ def gather(op: Op) -> list[Info]:
     """`indices` takes the place of the axis. Spec: ONNX Gather-13."""
     data, indices = op.shape(0), op.shape(1)
     axis = op.axis(op.attr("axis", 0), len(data))
-    return [op.tensor(op.dtype(0), replaced(data, axis, *indices), _pick(op, axis))]
+    return [op.tensor(op.dtype(0), replace_dim(data, axis, *indices), _pick(op, axis))]
 
 
 def _pick(op: Op, axis: int) -> Contents | None:
-    data, known, dim = op.known(0), op.known(1), op.shape(0)[axis]
+    data, known, dim = op.contents_or_none(0), op.contents_or_none(1), op.shape(0)[axis]
     if known is None or not isinstance(dim, int):
         return None
     indices = [index for index in known if isinstance(index, int)]
@@ -52,7 +52,7 @@ def _check_along(op: Op) -> None:
     for k, (there, dim) in enumerate(zip(indices, data, strict=True)):
         if k != axis and isinstance(there, int) and isinstance(dim, int) and there > dim:
             raise op.error(f"indices have {there} in dimension {k}, data {dim}")
-    _check_indices(op, op.known(1) or (), data[axis])
+    _check_indices(op, op.contents_or_none(1) or (), data[axis])
 
 
 @shape_rule("GatherElements")
@@ -77,14 +77,14 @@ def gather_nd(op: Op) -> list[Info]:
         raise op.error(f"batch_dims {batch} and {depth} index columns do not fit rank {len(data)}")
     if op.at_load:
         for one, other in zip(data[:batch], indices[:batch], strict=True):
-            agreed(op, [one, other])
+            common_dim(op, [one, other])
         _check_columns(op, depth, data[batch:])
     return [op.tensor(op.dtype(0), [*indices[:-1], *data[batch + depth :]])]
 
 
 def _check_columns(op: Op, depth: int, dims: Shape) -> None:
     """Tuples of `depth` indices, each into a dim of its own."""
-    for place, index in enumerate(op.known(1) or ()):
+    for place, index in enumerate(op.contents_or_none(1) or ()):
         _check_indices(op, (index,), dims[place % depth])
 
 
@@ -114,7 +114,7 @@ def scatter_nd(op: Op) -> list[Info]:
         if len(updates) != len(wanted):
             raise op.error(f"updates have rank {len(updates)}, expected {len(wanted)}: [{', '.join(map(str, wanted))}]")
         for one, other in zip(updates, wanted, strict=True):
-            agreed(op, [one, other])
+            common_dim(op, [one, other])
     return [found]
 
 

@@ -2,14 +2,14 @@
 
 from ort_lite.inference import Info, Op, broadcast, merge, shape_rule
 from ort_lite.shapes import Dim, Shape
-from ort_lite_transforms.shapes.operands import agreed
+from ort_lite_transforms.shapes.operands import common_dim
 
 
 def product_shape(op: Op, a: Shape, b: Shape) -> Shape:
     """NumPy's matmul: (..., m, k) @ (..., k, n), a vector being a row on the left and a column on the right."""
     if not a or not b:
         raise op.error("a scalar has no matrix product")
-    agreed(op, [a[-1], b[-2] if len(b) > 1 else b[0]])
+    common_dim(op, [a[-1], b[-2] if len(b) > 1 else b[0]])
     return (*broadcast(a[:-2], b[:-2]), *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
@@ -37,7 +37,7 @@ def gemm_shape(op: Op, a: Shape, b: Shape) -> list[Dim]:
         raise op.error("both operands should have rank 2")
     m, k = a[::-1] if op.attr("transA", 0) else a
     inner, n = b[::-1] if op.attr("transB", 0) else b
-    agreed(op, [k, inner])
+    common_dim(op, [k, inner])
     return [m, n]
 
 

@@ -6,12 +6,12 @@ Sources: onnxruntime's contrib operator documentation, and its results where tha
 from ort_lite.dtypes import DType
 from ort_lite.inference import Info, Op
 from ort_lite.shapes import Dim, Shape, floordiv
-from ort_lite_transforms.shapes.conv import convolved, transposed
+from ort_lite_transforms.shapes.conv import conv_shape, conv_transpose_shape
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.fused import also, microsoft_rule
 from ort_lite_transforms.shapes.gather import gather_nd
 from ort_lite_transforms.shapes.matmul import product_shape
-from ort_lite_transforms.shapes.operands import numbers, replaced
+from ort_lite_transforms.shapes.operands import numbers, replace_dim
 from ort_lite_transforms.shapes.pooling import max_pool
 from ort_lite_transforms.shapes.quantization import dequantize_linear, quantize_linear
 from ort_lite_transforms.shapes.resize import grid_sample
@@ -96,14 +96,14 @@ def conv_transpose_with_dynamic_pads(op: Op) -> list[Info]:
     rank = len(x) - 2
     pads = op.contents(2) if op.has(2) else (0,) * (2 * rank)
     pairs = list(zip(pads[:rank], pads[rank:], strict=True))
-    return [op.tensor(op.dtype(0), transposed(op, x, op.shape(1), pairs))]
+    return [op.tensor(op.dtype(0), conv_transpose_shape(op, x, op.shape(1), pairs))]
 
 
 @microsoft_rule("NhwcConv", "NhwcFusedConv")
 def nhwc_conv(op: Op) -> list[Info]:
     """(N, ..., C) and (M, C / group, ...) -> (N, ..., M)."""
     x = op.shape(0)
-    n, m, *spatial = convolved(op, (x[0], x[-1], *x[1:-1]), op.shape(1))
+    n, m, *spatial = conv_shape(op, (x[0], x[-1], *x[1:-1]), op.shape(1))
     return [op.tensor(op.dtype(0), [n, *spatial, m])]
 
 
@@ -127,7 +127,7 @@ def unfold_tensor(op: Op) -> list[Info]:
     shape, size = op.shape(0), op.attr("size")
     axis = op.axis(op.attr("dim", -1), len(shape))
     windows = floordiv(shape[axis] - size, op.attr("step", 1)) + 1
-    return [op.tensor(op.dtype(0), [*replaced(shape, axis, windows), size])]
+    return [op.tensor(op.dtype(0), [*replace_dim(shape, axis, windows), size])]
 
 
 def _hash(op: Op) -> DType:

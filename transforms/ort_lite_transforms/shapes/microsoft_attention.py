@@ -72,7 +72,7 @@ def _heads(op: Op, past: int, count: int, sizes: tuple[Dim, ...], head_sizes: tu
     rows: Dim = op.shape(past)[2] if op.has(past) else 0
     total = kept = rows + length
     if op.has(past) and op.has(count):
-        known, kept = op.known(count), rows
+        known, kept = op.contents_or_none(count), rows
         if known is None:
             op.needs(ContentsUnknown(count))
         total = op.fresh() if known is None else known[0] + length
@@ -107,7 +107,7 @@ def group_query_attention(op: Op) -> list[Info]:
     batch, steps, hidden = op.shape(0)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
-    seen = _seen_length(op, steps)
+    seen = _key_count(op, steps)
     length = seen
     if op.has(3):
         room = op.shape(3)[2]
@@ -119,9 +119,9 @@ def group_query_attention(op: Op) -> list[Info]:
     ]
 
 
-def _seen_length(op: Op, steps: Dim) -> Dim:
+def _key_count(op: Op, steps: Dim) -> Dim:
     """The number of keys that are seen: `total_sequence_length`, which is that of the new rows where there is no past."""
-    total = op.known(6)
+    total = op.contents_or_none(6)
     if total is not None:
         return total[0]
     if not op.has(3):

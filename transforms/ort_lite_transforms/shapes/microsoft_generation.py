@@ -27,7 +27,7 @@ def _number(op: Op, index: int, default: int) -> Dim:
     """The one element of an input, a number of its own where only the run tells it."""
     if not op.has(index):
         return default
-    known = op.known(index)
+    known = op.contents_or_none(index)
     return op.fresh() if not known else known[0]
 
 

@@ -2,15 +2,15 @@
 
 from ort_lite.inference import Info, Op, broadcast
 from ort_lite.shapes import Shape
-from ort_lite_transforms.shapes.conv import convolved
+from ort_lite_transforms.shapes.conv import conv_shape
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.fused import also, microsoft_rule
 from ort_lite_transforms.shapes.matmul import gemm_shape, matmul_integer, product_shape
-from ort_lite_transforms.shapes.operands import replaced
-from ort_lite_transforms.shapes.pooling import pooled
+from ort_lite_transforms.shapes.operands import replace_dim
+from ort_lite_transforms.shapes.pooling import pool_shape
 from ort_lite_transforms.shapes.recurrent import recurrent_infos
 from ort_lite_transforms.shapes.reductions import without
-from ort_lite_transforms.shapes.slice import joined
+from ort_lite_transforms.shapes.slice import concat_shape
 
 
 @microsoft_rule("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax")
@@ -41,7 +41,7 @@ def qlinear_where(op: Op) -> list[Info]:
 def qlinear_concat(op: Op) -> list[Info]:
     """y's scale and zero point, then x, scale, zero point of each."""
     shapes = [op.shape(index) for index in range(2, len(op.inputs), 3)]
-    return [op.tensor(op.dtype(1), joined(op, shapes, op.attr("axis")))]
+    return [op.tensor(op.dtype(1), concat_shape(op, shapes, op.attr("axis")))]
 
 
 def _channels_first(op: Op, shape: Shape) -> Shape:
@@ -55,14 +55,14 @@ def _channels_last(op: Op, dims: Shape) -> Shape:
 @microsoft_rule("QLinearConv", types=(7,))
 def qlinear_conv(op: Op) -> list[Info]:
     """Infer as the standard one, also with channels in the last place."""
-    dims = convolved(op, _channels_first(op, op.shape(0)), op.shape(3))
+    dims = conv_shape(op, _channels_first(op, op.shape(0)), op.shape(3))
     return [op.tensor(op.dtype(7), _channels_last(op, tuple(dims)))]
 
 
 @microsoft_rule("QLinearAveragePool")
 def qlinear_average_pool(op: Op) -> list[Info]:
     """Infer as AveragePool, also with channels in the last place."""
-    dims = pooled(op, _channels_first(op, op.shape(0)))
+    dims = pool_shape(op, _channels_first(op, op.shape(0)))
     return [op.tensor(op.dtype(0), _channels_last(op, tuple(dims)))]
 
 
@@ -70,7 +70,7 @@ def qlinear_average_pool(op: Op) -> list[Info]:
 def nhwc_max_pool(op: Op) -> list[Info]:
     """(N, ..., C): as MaxPool with channels in the last place."""
     x = op.shape(0)
-    n, c, *spatial = pooled(op, (x[0], x[-1], *x[1:-1]))
+    n, c, *spatial = pool_shape(op, (x[0], x[-1], *x[1:-1]))
     return [op.tensor(op.dtype(0), [n, *spatial, c])]
 
 
@@ -130,7 +130,7 @@ def gather_block_quantized(op: Op) -> list[Info]:
     axis = op.axis(op.attr("gather_axis", 0), len(data))
     if op.dtype(0) == "uint8":
         data = (*data[:-1], data[-1] * (8 // op.attr("bits", 4)))
-    return [op.tensor(op.dtype(2), replaced(data, axis, *indices))]
+    return [op.tensor(op.dtype(2), replace_dim(data, axis, *indices))]
 
 
 RULES = [

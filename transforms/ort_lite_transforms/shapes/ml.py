@@ -60,14 +60,14 @@ def cast_map(op: Op) -> list[Info]:
     return [op.tensor(_CAST_TO[op.attr("cast_to", "TO_FLOAT")], (1, count))]
 
 
-def _mapped(op: Op) -> DType:
+def _counterpart_dtype(op: Op) -> DType:
     return "int64" if op.dtype(0) == "string" else "string"
 
 
-@_ml_rule("CategoryMapper", types=(_mapped,))
+@_ml_rule("CategoryMapper", types=(_counterpart_dtype,))
 def category_mapper(op: Op) -> list[Info]:
     """Strings to int64 and back, shaped like x. Spec: ONNX-ML CategoryMapper-1."""
-    return [op.tensor(_mapped(op), op.shape(0))]
+    return [op.tensor(_counterpart_dtype(op), op.shape(0))]
 
 
 @_ml_rule("DictVectorizer", types=())
@@ -93,7 +93,7 @@ def _encode(op: Op) -> DType:
     for name, dtype in (("values_floats", "float32"), ("values_int64s", "int64"), ("values_strings", "string")):
         if op.attr(name):
             return dtype
-    return _mapped(op)  # version 1 has only classes_strings
+    return _counterpart_dtype(op)  # version 1 has only classes_strings
 
 
 @_ml_rule("LabelEncoder", types=(_encode,))

@@ -6,7 +6,7 @@ from ort_lite_transforms.shapes.elementwise import like
 
 
 @shape_rule("InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
-def normalized(op: Op) -> list[Info]:
+def normalization(op: Op) -> list[Info]:
     """y like x. Spec: ONNX LRN-13 and others."""
     return [like(op)]
 
@@ -20,7 +20,7 @@ def along_axis(op: Op) -> list[Info]:
 
 
 @shape_rule("GroupNormalization")
-def group_normalized(op: Op) -> list[Info]:
+def group_normalization(op: Op) -> list[Info]:
     """y like x, whose channels are shared out to groups. Spec: ONNX GroupNormalization-21."""
     shape, groups = op.shape(0), op.attr("num_groups")
     if op.at_load and isinstance(channels := shape[1], int) and channels % groups:
@@ -29,7 +29,7 @@ def group_normalized(op: Op) -> list[Info]:
 
 
 @shape_rule("RMSNormalization", types=(1,))
-def rms_normalized(op: Op) -> list[Info]:
+def rms_normalization(op: Op) -> list[Info]:
     """y like x, of the type of the scale. Spec: ONNX RMSNormalization-23."""
     return [op.tensor(op.dtype(1), op.shape(0))]
 
@@ -59,4 +59,4 @@ def layer_normalization(op: Op) -> list[Info]:
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
-RULES = [*normalized, *along_axis, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]
+RULES = [*normalization, *along_axis, *group_normalization, *rms_normalization, *batch_normalization, *layer_normalization]

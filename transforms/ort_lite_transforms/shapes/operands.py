@@ -27,7 +27,7 @@ def integers(op: Op, name: str, index: int | None) -> list[int] | None:
 
 def numbers(op: Op, index: int) -> list[int]:
     """The contents of the input as numbers. Raises NumbersUnknown."""
-    known = op.known(index)
+    known = op.contents_or_none(index)
     found = [element for element in known or () if isinstance(element, int)]
     if known is None or len(found) < len(known):
         raise NumbersUnknown(index)
@@ -56,7 +56,7 @@ def fresh_shape(op: Op, rank: int) -> list[Dim]:
     return [op.fresh() for _ in range(rank)]
 
 
-def agreed(op: Op, dims: Sequence[Dim]) -> Dim:
+def common_dim(op: Op, dims: Sequence[Dim]) -> Dim:
     """The one dim that all of these must be: a number if one of them is. Raises ShapeInferenceError."""
     numbers = {dim for dim in dims if isinstance(dim, int)}
     if len(numbers) > 1:
@@ -64,6 +64,6 @@ def agreed(op: Op, dims: Sequence[Dim]) -> Dim:
     return numbers.pop() if numbers else dims[0]
 
 
-def replaced(shape: Shape, axis: int, *dims: Dim) -> list[Dim]:
+def replace_dim(shape: Shape, axis: int, *dims: Dim) -> list[Dim]:
     """`shape` with other dims in place of the one at `axis`."""
     return [*shape[:axis], *dims, *shape[axis + 1 :]]

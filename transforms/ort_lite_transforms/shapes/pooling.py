@@ -5,7 +5,7 @@ from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, minimum
 from ort_lite_transforms.shapes.conv import extent, is_same, paddings, per_axis
 
 
-def pooled(op: Op, shape: Shape) -> list[Dim]:
+def pool_shape(op: Op, shape: Shape) -> list[Dim]:
     """(N, C, ...) -> (N, C, windows...). Raises ShapeInferenceError where no window fits."""
     kernel = op.attr("kernel_shape")
     rank = len(shape) - 2
@@ -48,13 +48,13 @@ def _same(dim: Dim, size: int, reach: int, stride: int, ceil: bool, lower: bool)
 @shape_rule("AveragePool", "LpPool")
 def pool(op: Op) -> list[Info]:
     """Spec: ONNX AveragePool-22, LpPool-22."""
-    return [op.tensor(op.dtype(0), pooled(op, op.shape(0)))]
+    return [op.tensor(op.dtype(0), pool_shape(op, op.shape(0)))]
 
 
 @shape_rule("MaxPool", types=(0, "int64"))
 def max_pool(op: Op) -> list[Info]:
     """Infer the maxima and their positions, int64. Spec: ONNX MaxPool-22."""
-    shape = pooled(op, op.shape(0))
+    shape = pool_shape(op, op.shape(0))
     return [op.tensor(op.dtype(0), shape), op.tensor("int64", shape)]
 
 

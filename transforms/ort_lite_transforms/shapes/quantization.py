@@ -3,7 +3,7 @@
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Shape, product
-from ort_lite_transforms.shapes.operands import agreed
+from ort_lite_transforms.shapes.operands import common_dim
 
 
 def _check_scale(op: Op) -> None:
@@ -24,7 +24,7 @@ def _check_scale(op: Op) -> None:
     if not block:
         if len(scale) != 1:
             raise op.error(f"the scale has rank {len(scale)}; expected one element, or a vector along axis {axis}")
-        agreed(op, [x[axis], scale[0]])
+        common_dim(op, [x[axis], scale[0]])
         return
     if len(scale) != len(x):
         raise op.error(f"the scale has rank {len(scale)}; with block_size {block} it has that of x, {len(x)}")
@@ -40,17 +40,17 @@ def _count(shape: Shape) -> int | None:
     return total if isinstance(total, int) else None
 
 
-def _quantized(op: Op) -> DType:
+def _output_dtype(op: Op) -> DType:
     if op.has(2):
         return op.dtype(2)
     return from_onnx(op.attr("output_dtype", 0) or 2)
 
 
-@shape_rule("QuantizeLinear", types=(_quantized,))
+@shape_rule("QuantizeLinear", types=(_output_dtype,))
 def quantize_linear(op: Op) -> list[Info]:
     """Infer the zero point's type, else `output_dtype`, else uint8. Spec: ONNX QuantizeLinear-23."""
     _check_scale(op)
-    return [op.tensor(_quantized(op), op.shape(0))]
+    return [op.tensor(_output_dtype(op), op.shape(0))]
 
 
 def _dequantize(op: Op) -> DType:

@@ -43,7 +43,7 @@ def reduction(op: Op) -> list[Info]:
     """
     dtype, shape = op.dtype(0), op.shape(0)
     if not shape:
-        return [op.tensor(dtype, shape, op.known(0) if op.node.op_type in _FOLDS else None)]
+        return [op.tensor(dtype, shape, op.contents_or_none(0) if op.node.op_type in _FOLDS else None)]
     keepdims = bool(op.attr("keepdims", 1))
     try:
         axes = axes_of(op, 1, len(shape))
@@ -54,7 +54,7 @@ def reduction(op: Op) -> list[Info]:
         if op.attr("noop_with_empty_axes", 0):
             return [op.tensor(dtype, shape)]
         axes = list(range(len(shape)))
-    fold, contents = _FOLDS.get(op.node.op_type), op.known(0)
+    fold, contents = _FOLDS.get(op.node.op_type), op.contents_or_none(0)
     folded = None
     if fold is not None and contents and len(axes) == len(shape):
         folded = within(dtype, (fold(contents),))
@@ -72,7 +72,7 @@ def _open_shape(op: Op, keepdims: bool) -> list[Dim] | None:
 @shape_rule("CumSum", "CumProd")
 def running(op: Op) -> list[Info]:
     """y like x. Spec: ONNX CumSum-14."""
-    for axis in (op.known(1) or ()) if op.at_load else ():
+    for axis in (op.contents_or_none(1) or ()) if op.at_load else ():
         if isinstance(axis, int):
             op.axis(axis, op.rank(0))
     return [like(op)]

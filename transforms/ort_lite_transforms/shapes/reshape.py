@@ -3,7 +3,7 @@
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Call, Dim, Shape, Symbol, atoms, equal, floordiv, least, product, same, select
 from ort_lite_transforms.shapes.contents import elements, grid
-from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, integers, length_of, operand
+from ort_lite_transforms.shapes.operands import axes_of, common_dim, fresh_shape, integers, length_of, operand
 
 
 @shape_rule("Reshape")
@@ -18,10 +18,10 @@ def reshape(op: Op) -> list[Info]:
         return [op.tensor(dtype, None if count is None else fresh_shape(op, count))]
     if target is None:
         raise op.error("no shape is given")
-    return [op.tensor(dtype, reshaped(op, op.shape(0), target), op.known(0))]
+    return [op.tensor(dtype, reshape_dims(op, op.shape(0), target), op.contents_or_none(0))]
 
 
-def reshaped(op: Op, shape: Shape, target: tuple[Dim, ...]) -> list[Dim]:
+def reshape_dims(op: Op, shape: Shape, target: tuple[Dim, ...]) -> list[Dim]:
     """The dims that `target` stands for. Raises ShapeInferenceError where numbers do not fit."""
     copies = not op.attr("allowzero", 0)
     dims: list[Dim] = []
@@ -83,7 +83,7 @@ def flatten(op: Op) -> list[Info]:
     if not -len(shape) <= axis <= len(shape):
         raise op.error(f"axis {axis} is out of range [{-len(shape)}, {len(shape)}]")
     split = axis + len(shape) if axis < 0 else axis
-    return [op.tensor(op.dtype(0), [product(shape[:split]), product(shape[split:])], op.known(0))]
+    return [op.tensor(op.dtype(0), [product(shape[:split]), product(shape[split:])], op.contents_or_none(0))]
 
 
 @shape_rule("Squeeze")
@@ -98,15 +98,15 @@ def squeeze(op: Op) -> list[Info]:
         return [op.tensor(dtype, None if count is None else fresh_shape(op, len(shape) - count))]
     if axes is None:
         if any(not isinstance(dim, int) for dim in shape):
-            return [_squeezed_open(op)]
+            return [_squeeze_unknown_dims(op)]
         axes = [axis for axis, dim in enumerate(shape) if dim == 1]
     for axis in axes:
         if isinstance(shape[axis], int) and shape[axis] != 1:
             raise op.error(f"axis {axis} to be squeezed has {shape[axis]} elements, not 1")
-    return [op.tensor(dtype, [dim for axis, dim in enumerate(shape) if axis not in axes], op.known(0))]
+    return [op.tensor(dtype, [dim for axis, dim in enumerate(shape) if axis not in axes], op.contents_or_none(0))]
 
 
-def _squeezed_open(op: Op) -> Info:
+def _squeeze_unknown_dims(op: Op) -> Info:
     """The rank depends on which dims are 1."""
     shape = op.shape(0)
     if all((isinstance(dim, int) and dim != 1) or ((low := least(dim)) is not None and low > 1) for dim in shape):
@@ -131,7 +131,7 @@ def unsqueeze(op: Op) -> list[Info]:
     dims = list(shape)
     for axis in sorted(axes):
         dims.insert(axis, 1)
-    return [op.tensor(dtype, dims, op.known(0))]
+    return [op.tensor(dtype, dims, op.contents_or_none(0))]
 
 
 @shape_rule("Transpose")
@@ -141,7 +141,7 @@ def transpose(op: Op) -> list[Info]:
     perm = op.attr("perm") or range(len(shape))[::-1]
     if sorted(perm) != list(range(len(shape))):
         raise op.error(f"perm {list(perm)} is no permutation of {len(shape)} axes")
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     if contents is not None and len(shape) > 1:
         contents = elements(grid(contents, shape).transpose(perm))
     return [op.tensor(op.dtype(0), [shape[axis] for axis in perm], contents)]
@@ -179,7 +179,7 @@ def reverse_sequence(op: Op) -> list[Info]:
         raise op.error(f"batch_axis {batch} and time_axis {time} should be 0 and 1, or 1 and 0")
     lengths = op.info(1).shape
     if op.at_load and lengths is not None:
-        agreed(op, [shape[batch], lengths[0]])
+        common_dim(op, [shape[batch], lengths[0]])
     return [op.tensor(op.dtype(0), shape)]
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ort_lite.dtypes import Array
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, shape_rule
-from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scaled
-from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, replaced
+from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scale_dim
+from ort_lite_transforms.shapes.operands import axes_of, common_dim, fresh_shape, replace_dim
 
 
 def _scale(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -> list[Dim]:
@@ -15,7 +15,7 @@ def _scale(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -
     for axis, scale in zip(axes, scales, strict=True):
         if not 0 < scale < float("inf"):
             raise op.error(f"scale {scale} of axis {axis} should be a positive number")
-        dims[axis] = scaled(shape[axis], scale)
+        dims[axis] = scale_dim(shape[axis], scale)
     return dims
 
 
@@ -33,7 +33,7 @@ def resize(op: Op) -> list[Info]:
     if op.has(sizes):
         if op.at_load and _is_given(op, scales) and op.version >= 11:
             raise op.error("both scales and sizes are given")
-        target = op.known(sizes)
+        target = op.contents_or_none(sizes)
         if target is None:
             op.needs(ContentsUnknown(sizes))
             return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
@@ -41,7 +41,7 @@ def resize(op: Op) -> list[Info]:
             raise op.error(f"{len(target)} sizes, but {len(axes)} axes to resize")
         if op.at_load and any(isinstance(size, int) and size < 0 for size in target):
             raise op.error(f"a size of {list(target)} is negative")
-        return [op.tensor(dtype, _sized(op, shape, axes, target))]
+        return [op.tensor(dtype, _fit_target(op, shape, axes, target))]
     if not op.has(scales):
         raise op.error("neither scales nor sizes are given")
     array = op.constant(scales)
@@ -57,7 +57,7 @@ def _is_given(op: Op, index: int) -> bool:
     return shape is not None and all(isinstance(dim, int) and dim > 0 for dim in shape)
 
 
-def _sized(op: Op, shape: Shape, axes: Sequence[int], target: Sequence[Dim]) -> list[Dim]:
+def _fit_target(op: Op, shape: Shape, axes: Sequence[int], target: Sequence[Dim]) -> list[Dim]:
     """`target`, or the nearest size of the same proportions that is not larger (smaller)."""
     policy = op.attr("keep_aspect_ratio_policy", "stretch")
     dims = list(shape)
@@ -101,7 +101,7 @@ def grid_sample(op: Op) -> list[Info]:
     if op.at_load and len(grid) != len(shape):
         raise op.error(f"the grid has rank {len(grid)}, the image {len(shape)}")
     if op.at_load:
-        agreed(op, [grid[-1], len(shape) - 2])
+        common_dim(op, [grid[-1], len(shape) - 2])
     return [op.tensor(op.dtype(0), [*shape[:2], *grid[1:-1]])]
 
 
@@ -113,7 +113,7 @@ def affine_grid(op: Op) -> list[Info]:
         raise op.error(f"size {list(size)} should be 4 numbers, or 5")
     if op.at_load and theta is not None:
         for dim, wanted in zip(theta, (size[0], len(size) - 2, len(size) - 1), strict=True):
-            agreed(op, [dim, wanted])
+            common_dim(op, [dim, wanted])
     return [op.tensor(op.dtype(0), [size[0], *size[2:], len(size) - 2])]
 
 
@@ -123,14 +123,14 @@ def center_crop_pad(op: Op) -> list[Info]:
     dims, rank = op.shape(0), op.rank(0)
     axes = axes_of(op, None, rank)
     axes = list(range(rank)) if axes is None else axes
-    lengths = op.known(1)
+    lengths = op.contents_or_none(1)
     if lengths is None:
         op.needs(ContentsUnknown(1))
         lengths = tuple(op.fresh() for _ in axes)
     if len(lengths) != len(axes):
         raise op.error(f"{len(lengths)} lengths, but {len(axes)} axes to cut or pad")
     for axis, length in zip(axes, lengths, strict=True):
-        dims = tuple(replaced(dims, axis, length))
+        dims = tuple(replace_dim(dims, axis, length))
     return [op.tensor(op.dtype(0), dims)]
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, product, select
-from ort_lite_transforms.shapes.contents import combined, within
-from ort_lite_transforms.shapes.operands import replaced
+from ort_lite_transforms.shapes.contents import apply_elementwise, within
+from ort_lite_transforms.shapes.operands import replace_dim
 from ort_lite_transforms.shapes.reductions import without
 
 
@@ -13,7 +13,7 @@ from ort_lite_transforms.shapes.reductions import without
 def where(op: Op) -> list[Info]:
     """All three broadcast. Spec: ONNX Where-16."""
     dtype = op.dtype(1)
-    contents = within(dtype, combined(select, op.known(0), op.known(1), op.known(2)))
+    contents = within(dtype, apply_elementwise(select, op.contents_or_none(0), op.contents_or_none(1), op.contents_or_none(2)))
     return [op.tensor(dtype, broadcast(op.shape(0), op.shape(1), op.shape(2)), contents)]
 
 
@@ -22,7 +22,7 @@ def arg(op: Op) -> list[Info]:
     """Positions along the axis, int64. Spec: ONNX ArgMax-13."""
     shape = op.shape(0)
     axis = op.axis(op.attr("axis", 0), len(shape))
-    if op.at_load and shape and shape[axis] == 0 and 0 not in replaced(shape, axis):
+    if op.at_load and shape and shape[axis] == 0 and 0 not in replace_dim(shape, axis):
         raise op.error(f"axis {axis} has 0 elements: none of them is the largest or smallest")
     return [op.tensor("int64", without(shape, [axis], bool(op.attr("keepdims", 1))))]
 
@@ -34,14 +34,14 @@ def top_k(op: Op) -> list[Info]:
     axis = op.axis(op.attr("axis", -1), len(shape))
     k: Dim | None = op.attr("k")
     if k is None:
-        known = op.known(1)
+        known = op.contents_or_none(1)
         if known is None:
             op.needs(ContentsUnknown(1))
         k = op.fresh() if not known else known[0]
     dim = shape[axis]
     if isinstance(k, int) and (k < 0 or (isinstance(dim, int) and k > dim)):
         raise op.error(f"k is {k}, axis {axis} has {dim} elements")
-    dims = replaced(shape, axis, k)
+    dims = replace_dim(shape, axis, k)
     return [op.tensor(dtype, dims), op.tensor("int64", dims)]
 
 
@@ -61,7 +61,7 @@ def one_hot(op: Op) -> list[Info]:
 
 def _depth(op: Op) -> Dim:
     """A scalar or one element of any numeric type; what is not an integer is known only as a constant."""
-    known, array = op.known(1), op.constant(1)
+    known, array = op.contents_or_none(1), op.constant(1)
     if known is not None:
         return known[0]
     if array is not None:
@@ -73,7 +73,7 @@ def _depth(op: Op) -> Dim:
 @shape_rule("NonZero", types=("int64",))
 def non_zero(op: Op) -> list[Info]:
     """(r, number of elements that are not 0); a scalar counts as a vector. Spec: ONNX NonZero-13."""
-    array, known = op.constant(0), op.known(0)
+    array, known = op.constant(0), op.contents_or_none(0)
     if array is not None and array.dtype.kind in "iufb":
         count: Dim = int(np.count_nonzero(array))
     elif known is not None and all(isinstance(element, int) for element in known):
@@ -91,7 +91,7 @@ def unique(op: Op) -> list[Info]:
         values, total = [count], product(shape)
     else:
         axis = op.axis(axis, len(shape))
-        values, total = replaced(shape, axis, count), shape[axis]
+        values, total = replace_dim(shape, axis, count), shape[axis]
     each = op.tensor("int64", (count,))
     return [op.tensor(op.dtype(0), values), each, op.tensor("int64", (total,)), each]
 
@@ -99,11 +99,11 @@ def unique(op: Op) -> list[Info]:
 @shape_rule("Compress")
 def compress(op: Op) -> list[Info]:
     """Infer as many slices or elements as the condition has ones. Spec: ONNX Compress-11."""
-    shape, condition = op.shape(0), op.known(1)
+    shape, condition = op.shape(0), op.contents_or_none(1)
     axis = op.attr("axis")
     known = condition is not None and all(isinstance(element, int) for element in condition)
     count: Dim = sum(1 for element in condition or () if element != 0) if known else op.fresh()
-    dims = [count] if axis is None else replaced(shape, op.axis(axis, len(shape)), count)
+    dims = [count] if axis is None else replace_dim(shape, op.axis(axis, len(shape)), count)
     return [op.tensor(op.dtype(0), dims)]
 
 

@@ -3,8 +3,8 @@
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import Info, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Dim, Shape, same
-from ort_lite_transforms.shapes.control_flow import closed
-from ort_lite_transforms.shapes.operands import agreed, replaced
+from ort_lite_transforms.shapes.control_flow import hide_inner_dims
+from ort_lite_transforms.shapes.operands import common_dim, replace_dim
 
 
 def _element(op: Op, index: int) -> TensorType:
@@ -17,7 +17,7 @@ def _element(op: Op, index: int) -> TensorType:
     return type_.element
 
 
-def _taken(op: Op, type_: TensorType) -> Info:
+def _take_element(op: Op, type_: TensorType) -> Info:
     """One element: what differs is a fresh dim."""
     shape = type_.shape
     return op.tensor(type_.dtype, None if shape is None else [op.fresh() if dim == -1 else dim for dim in shape])
@@ -68,7 +68,7 @@ def sequence_erase(op: Op) -> list[Info]:
 @shape_rule("SequenceAt", types=(lambda op: _element(op, 0).dtype,))
 def sequence_at(op: Op) -> list[Info]:
     """Spec: ONNX SequenceAt-11."""
-    return [_taken(op, _element(op, 0))]
+    return [_take_element(op, _element(op, 0))]
 
 
 @shape_rule("SequenceLength", types=("int64",))
@@ -86,7 +86,7 @@ def concat_from_sequence(op: Op) -> list[Info]:
     new = op.attr("new_axis", 0)
     axis = op.axis(op.attr("axis"), len(element.shape) + bool(new))
     shape: list[Dim] = [op.fresh() if dim == -1 else dim for dim in element.shape]
-    shape = [*shape[:axis], op.fresh(), *shape[axis:]] if new else replaced(tuple(shape), axis, op.fresh())
+    shape = [*shape[:axis], op.fresh(), *shape[axis:]] if new else replace_dim(tuple(shape), axis, op.fresh())
     return [op.tensor(element.dtype, shape)]
 
 
@@ -99,19 +99,19 @@ def split_to_sequence(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     axis = op.axis(op.attr("axis", 0), len(shape))
     if not op.has(1):
-        dims = replaced(shape, axis, 1) if op.attr("keepdims", 1) else replaced(shape, axis)
+        dims = replace_dim(shape, axis, 1) if op.attr("keepdims", 1) else replace_dim(shape, axis)
         return [Info(SequenceType(TensorType(dtype, tuple(dims))))]
-    lengths, dim = op.known(1), shape[axis]
+    lengths, dim = op.contents_or_none(1), shape[axis]
     if op.at_load and lengths is not None and any(isinstance(length, int) and length < (op.rank(1) == 0) for length in lengths):
         raise op.error(f"split {list(lengths)}: a length is negative, or 0")
     if op.at_load and lengths and op.rank(1) == 1:
-        agreed(op, [dim, sum(lengths[1:], lengths[0])])
+        common_dim(op, [dim, sum(lengths[1:], lengths[0])])
     piece: Dim = -1
     if lengths and all(same(length, lengths[0]) for length in lengths):
         one = lengths[0]
         whole = isinstance(one, int) and isinstance(dim, int) and one > 0 and dim % one == 0
         piece = one if op.rank(1) == 1 or whole else -1
-    return [Info(SequenceType(TensorType(dtype, tuple(replaced(shape, axis, piece)))))]
+    return [Info(SequenceType(TensorType(dtype, tuple(replace_dim(shape, axis, piece)))))]
 
 
 @shape_rule("SequenceMap", types=())
@@ -122,9 +122,9 @@ def sequence_map(op: Op) -> list[Info]:
     inputs = []
     for index in range(len(op.inputs)):
         info = op.info(index)
-        inputs.append(_taken(op, _element(op, index)) if isinstance(info.type, SequenceType) else info)
+        inputs.append(_take_element(op, _element(op, index)) if isinstance(info.type, SequenceType) else info)
     results = op.body(body, inputs, certain=False)  # a sequence may be empty
-    return [Info() if r.type is None else closed(op, Info(SequenceType(r.type)), scope) for r in results]
+    return [Info() if r.type is None else hide_inner_dims(op, Info(SequenceType(r.type)), scope) for r in results]
 
 
 @shape_rule("Optional", types=())

@@ -32,7 +32,7 @@ def _fill(op: Op) -> DType:
 @shape_rule("ConstantOfShape", types=(_fill,))
 def constant_of_shape(op: Op) -> list[Info]:
     """The input is the shape; `value` has one element. Spec: ONNX ConstantOfShape-21."""
-    dtype, dims = _fill(op), op.known(0)
+    dtype, dims = _fill(op), op.contents_or_none(0)
     if dims is None:
         op.needs(ContentsUnknown(0))
         count = length_of(op, 0)
@@ -55,7 +55,7 @@ def range_(op: Op) -> list[Info]:
     operands = 3 if op.has(2) else 2
     if dtype not in ("int64", "int32", "int16"):
         return [op.tensor(dtype, (_float_count(op, operands),))]
-    missing = next((index for index in range(operands) if op.known(index) is None), None)
+    missing = next((index for index in range(operands) if op.contents_or_none(index) is None), None)
     if missing is not None:
         op.needs(ContentsUnknown(missing))
         return [op.tensor(dtype, (op.fresh(),))]

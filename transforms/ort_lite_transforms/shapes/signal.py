@@ -3,7 +3,7 @@
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, floordiv
-from ort_lite_transforms.shapes.operands import numbers, replaced
+from ort_lite_transforms.shapes.operands import numbers, replace_dim
 
 
 def _output(op: Op) -> DType:
@@ -42,7 +42,7 @@ def _transform(op: Op, axis: int) -> list[Info]:
     parts = 1 if onesided and inverse else 2
     if onesided and not inverse:
         length = floordiv(length, 2) + 1
-    return [op.tensor(op.dtype(0), [*replaced(shape, axis, length)[:-1], parts])]
+    return [op.tensor(op.dtype(0), [*replace_dim(shape, axis, length)[:-1], parts])]
 
 
 @shape_rule("STFT")

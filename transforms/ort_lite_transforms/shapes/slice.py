@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, least, less, maximum, minimum, same, select
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
-from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, length_of, operand, replaced
+from ort_lite_transforms.shapes.operands import axes_of, common_dim, fresh_shape, length_of, operand, replace_dim
 
 _FAR = 2**31 - 1  # exporters write this or INT64_MAX for "to the end"
 
@@ -41,14 +41,14 @@ def slice_(op: Op) -> list[Info]:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if isinstance(step, int) and step == 0:
             raise op.error(f"the step along axis {axis} is 0")
-        dims[axis] = sliced(shape[axis], start, end, step)
-    contents = op.known(0)
+        dims[axis] = slice_length(shape[axis], start, end, step)
+    contents = op.contents_or_none(0)
     if contents is not None:
         contents = _cut(contents, shape, list(zip(axes, starts, ends, steps, strict=True)))
     return [op.tensor(dtype, dims, contents)]
 
 
-def sliced(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
+def slice_length(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
     """The length of dim[start:end:step]."""
     low = least(step)
     if low is not None and low > 0:
@@ -140,7 +140,7 @@ def split(op: Op) -> list[Info]:
     if isinstance(total, int) and isinstance(shape[axis], int) and total != shape[axis]:
         raise op.error(f"parts {list(sizes)} do not make up {shape[axis]}, axis {axis}")
     parts = _parts(op, axis, sizes)
-    return [op.tensor(dtype, replaced(shape, axis, size), part) for size, part in zip(sizes, parts, strict=True)]
+    return [op.tensor(dtype, replace_dim(shape, axis, size), part) for size, part in zip(sizes, parts, strict=True)]
 
 
 def _split_sizes(op: Op) -> tuple[Dim, ...] | None:
@@ -154,7 +154,7 @@ def _split_sizes(op: Op) -> tuple[Dim, ...] | None:
 
 
 def _parts(op: Op, axis: int, sizes: Sequence[Dim]) -> Sequence[Contents | None]:
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     numbers = [size for size in sizes if isinstance(size, int)]
     if contents is None or len(numbers) < len(sizes):
         return [None] * len(sizes)
@@ -178,13 +178,13 @@ def concat(op: Op) -> list[Info]:
     """Joined along `axis`; the other dims are equal. Spec: ONNX Concat-13."""
     dtype, shapes = op.dtype(0), [op.shape(index) for index in range(len(op.inputs))]
     axis = op.attr("axis", 1)
-    return [op.tensor(dtype, joined(op, shapes, axis), _together(op, shapes, axis))]
+    return [op.tensor(dtype, concat_shape(op, shapes, axis), _together(op, shapes, axis))]
 
 
 def _together(op: Op, shapes: Sequence[Shape], axis: int) -> Contents | None:
     parts: list[Contents] = []
     for index in range(len(shapes)):
-        part = op.known(index)
+        part = op.contents_or_none(index)
         if part is None:
             return None
         parts.append(part)
@@ -193,7 +193,7 @@ def _together(op: Op, shapes: Sequence[Shape], axis: int) -> Contents | None:
     return elements(np.concatenate([grid(part, shape) for part, shape in zip(parts, shapes, strict=True)], axis))
 
 
-def joined(op: Op, shapes: Sequence[Shape], axis: int) -> list[Dim]:
+def concat_shape(op: Op, shapes: Sequence[Shape], axis: int) -> list[Dim]:
     """The shape of a concatenation. Raises ShapeInferenceError where other dims differ."""
     rank = len(shapes[0])
     if rank == 0 or any(len(shape) != rank for shape in shapes):
@@ -202,7 +202,7 @@ def joined(op: Op, shapes: Sequence[Shape], axis: int) -> list[Dim]:
     dims = []
     for k in range(rank):
         column = [shape[k] for shape in shapes]
-        dims.append(sum(column[1:], column[0]) if k == axis else agreed(op, column))
+        dims.append(sum(column[1:], column[0]) if k == axis else common_dim(op, column))
     return dims
 
 
@@ -225,14 +225,14 @@ def pad(op: Op) -> list[Info]:
         raise op.error(f"pads {pads} should be {2 * len(axes)} numbers, begin and end of axes {axes}")
     dims, mode = list(shape), op.attr("mode") or "constant"
     for k, axis in enumerate(axes):
-        _check_mirrored(op, mode, shape[axis], (pads[k], pads[k + len(axes)]))
+        _check_mirror_pads(op, mode, shape[axis], (pads[k], pads[k + len(axes)]))
         dim = dims[axis] = shape[axis] + pads[k] + pads[k + len(axes)]
         if isinstance(dim, int) and dim < 0:
             raise op.error(f"pads {pads[k]} and {pads[k + len(axes)]} cut more than the {shape[axis]} of axis {axis}")
     return [op.tensor(dtype, dims)]
 
 
-def _check_mirrored(op: Op, mode: str, dim: Dim, pads: tuple[Dim, Dim]) -> None:
+def _check_mirror_pads(op: Op, mode: str, dim: Dim, pads: tuple[Dim, Dim]) -> None:
     """Raises ShapeInferenceError where pads are more than there is to be mirrored, or to be repeated."""
     most = max((pad for pad in pads if isinstance(pad, int)), default=0)
     if not op.at_load or not isinstance(dim, int) or most <= 0:
@@ -253,8 +253,8 @@ def tile(op: Op) -> list[Info]:
             op.needs(NumbersUnknown(1 if tiles is None else 2))
             return [op.tensor(dtype, fresh_shape(op, len(shape)))]
         axis = op.axis(int(along.reshape(-1)[0]), len(shape))
-        return [op.tensor(dtype, replaced(shape, axis, shape[axis] * int(tiles.reshape(-1)[0])))]
-    repeats = op.known(1)
+        return [op.tensor(dtype, replace_dim(shape, axis, shape[axis] * int(tiles.reshape(-1)[0])))]
+    repeats = op.contents_or_none(1)
     if repeats is None:
         op.needs(ContentsUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
@@ -263,7 +263,7 @@ def tile(op: Op) -> list[Info]:
     if op.at_load and any(isinstance(count, int) and count < 0 for count in repeats):
         raise op.error(f"repeats {list(repeats)} are negative")
     dims = [dim * count for dim, count in zip(shape, repeats, strict=True)]
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     if contents is not None and _are_few(dims):
         return [op.tensor(dtype, dims, elements(np.tile(grid(contents, shape), _numbers(repeats))))]
     return [op.tensor(dtype, dims)]
@@ -282,13 +282,13 @@ def _numbers(dims: Sequence[Dim]) -> list[int]:
 def expand(op: Op) -> list[Info]:
     """Broadcast with the given shape, which may be the smaller one. Spec: ONNX Expand-13."""
     dtype, shape = op.dtype(0), op.shape(0)
-    target = op.known(1)
+    target = op.contents_or_none(1)
     if target is None:
         op.needs(ContentsUnknown(1))
         count = length_of(op, 1)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, max(len(shape), count)))]
     dims = broadcast(shape, target)
-    contents = op.known(0)
+    contents = op.contents_or_none(0)
     if contents is not None and _are_few(dims):
         return [op.tensor(dtype, dims, elements(np.broadcast_to(grid(contents, shape), _numbers(dims))))]
     return [op.tensor(dtype, dims)]

@@ -9,6 +9,10 @@ from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime, Profile
 
 COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
+ABOVE_PEAK = (
+    "More than 100% of peak: the operands were in a cache, which is faster than the memory that the peak measures, or the kernel "
+    "needs fewer operations than the operator's definition (Winograd convolutions, products of small integers)."
+)
 WIDEST = 40
 """Characters of a name in the table: names of many nodes that became one are long, and JSON has them whole."""
 
@@ -32,6 +36,8 @@ def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most:
     if len(top) < len(rows):
         print_text(f"{len(rows) - len(top)} more nodes: {rest:.1%}")
     print_text(f"the rest, between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
+    if any(row["of_peak"] > 1 for row in top):
+        print_text(ABOVE_PEAK)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.record import Record, field
-from ort_lite.tools.cli.benchmark.concurrent_load import Load
-from ort_lite.tools.cli.benchmark.interleaved_runs import Run, quietest
+from ort_lite.tools.cli.benchmark.concurrent_load import Load, load_of
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run, time_blocks
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
 
 NOISE = 0.03
@@ -25,6 +25,8 @@ class Result(Record):
     control: float | None = None
     differences: tuple[str, ...] = ()
     failed: str = ""
+    runs: Mapping[str, Load] = field(default_factory=dict)
+    """By runtime, one run after another."""
     loads: Mapping[str, Load] = field(default_factory=dict)
     """By runtime, under several callers at once, where that was asked for."""
 
@@ -46,13 +48,15 @@ class Result(Record):
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data; times in seconds."""
         shown = {name: getattr(self, name) for name in ("name", "ours", "theirs", "control", "ratio", "noise", "failed")}
+        runs = {runtime: load.as_dict() for runtime, load in self.runs.items()}
         loads = {runtime: load.as_dict() for runtime, load in self.loads.items()}
-        return {**shown, "differences": list(self.differences), "loads": loads}
+        return {**shown, "differences": list(self.differences), "runs": runs, "loads": loads}
 
 
 def time_runs(name: str, ours: Run, seconds: float) -> Result:
     """Time a model without a rival."""
-    return Result(name, quietest({"ours": ours}, seconds)["ours"])
+    times = time_blocks({"ours": ours}, seconds)["ours"]
+    return Result(name, times.quietest, runs={"ort_lite": load_of(times.seconds)})
 
 
 def compare_runs(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
@@ -61,8 +65,11 @@ def compare_runs(name: str, ours: Run, theirs: Run, control: Run, outputs: Seque
     Differences are reported, and the model is timed nevertheless.
     """
     found = differences(outputs, ours(), theirs(), rival)
-    times = quietest({"ours": ours, "theirs": theirs, "control": control}, seconds)
-    return Result(name, times["ours"], times["theirs"], times["control"], tuple(found))
+    times = time_blocks({"ours": ours, "theirs": theirs, "control": control}, seconds)
+    runs = {"ort_lite": load_of(times["ours"].seconds), rival: load_of(times["theirs"].seconds)}
+    return Result(
+        name, times["ours"].quietest, times["theirs"].quietest, times["control"].quietest, differences=tuple(found), runs=runs
+    )
 
 
 def differences(outputs: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rival: str) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 from ort_lite.record import Record
 from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 
-PERCENTILES = (50, 90, 95, 99)
+MEDIAN = 50
+PERCENTILES = (MEDIAN, 90, 95, 99)
 ROUNDS = 4
 """Turns that each of two runtimes gets, one after the other, so that both meet the same machine."""
 
@@ -37,8 +38,14 @@ class Load(Record):
         return {**told, "throughput": self.throughput, **found, "longest": self.times[-1]}
 
     def __str__(self) -> str:
-        shown = ", ".join(f"p{share} {self.percentile(share) * 1e3:.4g}" for share in PERCENTILES)
-        return f"{self.throughput:,.1f} runs/s; ms: {shown}, longest {self.times[-1] * 1e3:.4g}"
+        named = ((f"p{share}" if share != MEDIAN else "median", share) for share in PERCENTILES)
+        shown = ", ".join(f"{name} {self.percentile(share) * 1e3:.4g} ms" for name, share in named)
+        return f"{len(self.times):,} runs, {self.throughput:,.1f} per second; {shown}, longest {self.times[-1] * 1e3:.4g} ms"
+
+
+def load_of(times: Sequence[float]) -> Load:
+    """Return the load of one caller from the seconds of its runs."""
+    return Load(1, tuple(sorted(times)), sum(times))
 
 
 def measure_load(runs: Sequence[Run], callers: int, seconds: float) -> list[Load]:

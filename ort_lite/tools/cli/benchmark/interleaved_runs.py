@@ -8,8 +8,9 @@ the machine can only add time.
 import math
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 Run = Callable[[], Any]
 Clock = Callable[[], float]
@@ -22,20 +23,34 @@ FEWEST = 3
 """Runs of a block, and of the warm-up, at least."""
 
 
-def quietest(
+class RunTimes(NamedTuple):
+    """The seconds of a session's timed runs, and the smallest median of a block."""
+
+    quietest: float
+    seconds: tuple[float, ...]
+
+
+def time_blocks(
     runs: Mapping[str, Run], seconds: float, clock: Clock = time.perf_counter, sleep: Callable[[float], Any] = time.sleep
-) -> dict[str, float]:
-    """Return the smallest block median of each session, after at least one block of each. Each round reverses the order."""
+) -> dict[str, RunTimes]:
+    """Return the times of each session, of at least one block. Each round reverses the order."""
     counts = {name: _count(run, clock) for name, run in runs.items()}
-    best, order = dict.fromkeys(runs, math.inf), list(runs)
-    end = clock() + seconds
+    blocks: dict[str, list[list[float]]] = {name: [] for name in runs}
+    order, end = list(runs), clock() + seconds
     while True:
         for name in order:
             sleep(PAUSE)
-            best[name] = min(best[name], _block(runs[name], counts[name], clock))
+            blocks[name].append(_block(runs[name], counts[name], clock))
         order.reverse()
         if clock() >= end:
-            return best
+            return {name: RunTimes(min(map(median, found)), tuple(chain(*found))) for name, found in blocks.items()}
+
+
+def quietest(
+    runs: Mapping[str, Run], seconds: float, clock: Clock = time.perf_counter, sleep: Callable[[float], Any] = time.sleep
+) -> dict[str, float]:
+    """Return the smallest block median of each session in seconds (see `time_blocks`)."""
+    return {name: found.quietest for name, found in time_blocks(runs, seconds, clock, sleep).items()}
 
 
 def _count(run: Run, clock: Clock) -> int:
@@ -45,9 +60,9 @@ def _count(run: Run, clock: Clock) -> int:
     return max(FEWEST, math.ceil(BLOCK / shortest)) if shortest > 0 else FEWEST
 
 
-def _block(run: Run, count: int, clock: Clock) -> float:
+def _block(run: Run, count: int, clock: Clock) -> list[float]:
     run()  # wakes threads and fills caches
-    return median(_time(run, clock) for _ in range(count))
+    return [_time(run, clock) for _ in range(count)]
 
 
 def _time(run: Run, clock: Clock) -> float:

@@ -82,7 +82,7 @@ export function makeProviders(installed, chosen, changed) {
   listenToDrags(list, changed);
   const hint = "The first that takes a node runs it; the CPU provider takes what is left. Drag, or press Alt and an arrow key.";
   return {
-    root: element("fieldset", { class: "desk-providers" }, element("legend", {}, "Providers"), list, element("p", { class: "quiet" }, hint)),
+    root: element("fieldset", { class: "playground-providers" }, element("legend", {}, "Providers"), list, element("p", { class: "quiet" }, hint)),
     names: () => [...list.children].filter((row) => row.querySelector("input").checked).map((row) => row.dataset.name),
   };
 }

@@ -1,4 +1,4 @@
-// What the desk's panel says of a result: what changed since the one before, what came out of a run, and what a run is fed.
+// What the playground's panel says of a result: what changed since the one before, what came out of a run, and what a run is fed.
 import { element } from "../../../view/page/state.js";
 
 function short(provider) {
@@ -66,16 +66,16 @@ function inputRow({ name, type, shape }, known) {
   const at = (what, placeholder) =>
     element("input", { "data-what": what, "aria-label": `${name}: ${what}`, placeholder, value: known[what].get(name), spellcheck: "false" });
   const title = element("span", {}, name, element("small", {}, type));
-  return element("div", { class: "desk-input", "data-name": name }, title, at("shape", shape.map((dim) => dim ?? "?").join("x")), at("value", "random"));
+  return element("div", { class: "playground-input", "data-name": name }, title, at("shape", shape.map((dim) => dim ?? "?").join("x")), at("value", "random"));
 }
 
-/** {root, show(inputs, model), values()}: the shape and the value of each input; what is left empty is the desk's to choose. */
+/** {root, show(inputs, model), values()}: the shape and the value of each input; what is left empty is the playground's to choose. */
 export function makeInputs(chosen) {
   const known = { shape: entries(chosen.shapes), value: entries(chosen.values) };
   const list = element("div", {});
-  const seed = element("input", { id: "desk-seed", type: "number", min: 0, max: 2 ** 32 - 1, value: chosen.seed });
+  const seed = element("input", { id: "playground-seed", type: "number", min: 0, max: 2 ** 32 - 1, value: chosen.seed });
   const root = element("details", { hidden: true }, element("summary", {}, "Inputs"), list,
-    element("div", { class: "field" }, element("label", { for: "desk-seed" }, "Seed of random ones"), seed));
+    element("div", { class: "field" }, element("label", { for: "playground-seed" }, "Seed of random ones"), seed));
   let of = null;
   const filled = (what) =>
     [...list.querySelectorAll(`[data-what="${what}"]`)]

@@ -67,7 +67,8 @@ export function madeValue(model, view, value) {
 
 function typeLine(value) {
   const bytes = value?.bytes === null || value === undefined ? "" : ` · ${bytesText(value.bytes)}`;
-  return element("span", { class: "type" }, `${value?.type ?? "unknown"}${bytes}`);
+  const symbolic = value?.symbolic === undefined ? "" : ` · ${value.symbolic}`;
+  return element("span", { class: "type" }, `${value?.type ?? "unknown"}${bytes}${symbolic}`);
 }
 
 /** A list of items under a heading, null where there are none. */

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, shift, sigmoid, span, tanh
 from ort_lite.record import Record
-from ort_lite_cpu.kernels.halves import rounded
+from ort_lite_cpu.kernels.halves import round_to_half
 
 
 class Activation(Record):
@@ -23,7 +23,7 @@ class Activation(Record):
     beta: float = 0.0
 
     @property
-    def named(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """By the names of the kernels' parameters."""
         return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
 
@@ -107,7 +107,7 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
             elif kind == "Softsign":
                 c[j] = x / (fabs(x) + one)
             else:
-                c[j] = activate_rounded(x, a, b, kind)
+                c[j] = activate_half(x, a, b, kind)
 
 
 @native
@@ -124,29 +124,29 @@ def activate_rows(
 
 
 @native
-def activate_rounded(x: float, a: float, b: float, kind: Static) -> float:
+def activate_half(x: float, a: float, b: float, kind: Static) -> float:
     """`kind` is a 16-bit float, to which x is rounded, and perhaps an activation, whose result is rounded too."""
     result = x
     if kind == "float16":
-        result = rounded(x, "float16")
+        result = round_to_half(x, "float16")
     elif kind == "float16 HardSigmoid":
-        result = rounded(hard_sigmoid(rounded(x, "float16"), a, b), "float16")
+        result = round_to_half(hard_sigmoid(round_to_half(x, "float16"), a, b), "float16")
     elif kind == "float16 HardSwish":
-        result = rounded(hard_swish(rounded(x, "float16"), a, b), "float16")
+        result = round_to_half(hard_swish(round_to_half(x, "float16"), a, b), "float16")
     elif kind == "float16 LeakyRelu":
-        result = rounded(leaky_relu(rounded(x, "float16"), a), "float16")
+        result = round_to_half(leaky_relu(round_to_half(x, "float16"), a), "float16")
     elif kind == "float16 Sigmoid":
-        result = rounded(sigmoid(rounded(x, "float16")), "float16")
+        result = round_to_half(sigmoid(round_to_half(x, "float16")), "float16")
     elif kind == "bfloat16":
-        result = rounded(x, "bfloat16")
+        result = round_to_half(x, "bfloat16")
     elif kind == "bfloat16 HardSigmoid":
-        result = rounded(hard_sigmoid(rounded(x, "bfloat16"), a, b), "bfloat16")
+        result = round_to_half(hard_sigmoid(round_to_half(x, "bfloat16"), a, b), "bfloat16")
     elif kind == "bfloat16 HardSwish":
-        result = rounded(hard_swish(rounded(x, "bfloat16"), a, b), "bfloat16")
+        result = round_to_half(hard_swish(round_to_half(x, "bfloat16"), a, b), "bfloat16")
     elif kind == "bfloat16 LeakyRelu":
-        result = rounded(leaky_relu(rounded(x, "bfloat16"), a), "bfloat16")
+        result = round_to_half(leaky_relu(round_to_half(x, "bfloat16"), a), "bfloat16")
     elif kind == "bfloat16 Sigmoid":
-        result = rounded(sigmoid(rounded(x, "bfloat16")), "bfloat16")
+        result = round_to_half(sigmoid(round_to_half(x, "bfloat16")), "bfloat16")
     return result
 
 

@@ -14,7 +14,7 @@ from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, nativ
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
-from ort_lite_cpu.kernels.halves import highest, rounded, softmax_rounded
+from ort_lite_cpu.kernels.halves import highest, round_to_half, softmax_in_place
 
 FEW = 3
 """Up to this many query rows a head keys and values are read in kv."""
@@ -35,7 +35,7 @@ RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 """What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
 
 
-class Sizes(NamedTuple):
+class AttentionSizes(NamedTuple):
     """Sizes of an attention, and the steps of queries q, results y and masks m through memory."""
 
     batch: int
@@ -75,7 +75,7 @@ class Keys(NamedTuple):
     """Factor of the scores; 0: 1 / sqrt(size)."""
 
 
-class Rules(NamedTuple):
+class KeyVisibility(NamedTuple):
     """Which keys a query sees."""
 
     extra: int
@@ -91,7 +91,7 @@ class Rules(NamedTuple):
 
 
 @native
-def visible(i: int, offset: int, rules: Rules, count: int) -> tuple[int, int]:
+def visible(i: int, offset: int, rules: KeyVisibility, count: int) -> tuple[int, int]:
     """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side.
 
     Neither falls from one query to the next: scores are stored from the first key of the first query on. That holds because `frame`
@@ -102,7 +102,7 @@ def visible(i: int, offset: int, rules: Rules, count: int) -> tuple[int, int]:
 
 
 @native
-def frame(b: int, g: Sizes, lengths: Ptr, rules: Rules) -> tuple[int, int]:
+def frame(b: int, g: AttentionSizes, lengths: Ptr, rules: KeyVisibility) -> tuple[int, int]:
     """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
     if null(lengths):
         return min(g.length, g.columns), rules.past
@@ -133,17 +133,17 @@ def normalise_row(
     """
     if half != "":
         for j in range(n):
-            s[j] = rounded(s[j], half)
+            s[j] = round_to_half(s[j], half)
     lowest = like(s, -math.inf)
     unseen = like(s, 0) if output == SEEN else lowest
     if output == RAW:
         for j in range(n):
             qk[j] = s[j]
     if softcap > 0:
-        cap = rounded(like(s, softcap), half)
+        cap = round_to_half(like(s, softcap), half)
         begin, end = (0, n) if output in (CAPPED, MASKED) else (first, last)
         for j in range(begin, end):
-            s[j] = rounded(cap * rounded(tanh(rounded(s[j] / cap, half)), half), half)
+            s[j] = round_to_half(cap * round_to_half(tanh(round_to_half(s[j] / cap, half)), half), half)
     if output == CAPPED:
         for j in range(n):
             qk[j] = s[j]
@@ -155,7 +155,7 @@ def normalise_row(
         open_ = lowest
         for j in range(first, last):
             open_ = fmax(open_, mask[j])
-            s[j] = rounded(s[j] + mask[j], half)
+            s[j] = round_to_half(s[j] + mask[j], half)
     for j in range(first):
         s[j] = unseen
     for j in range(last, n):
@@ -166,7 +166,7 @@ def normalise_row(
     if half == precision == "":
         softmax_row(s, first, last, n, sink, open_ == lowest)
     else:
-        softmax_row_rounded(s, first, last, n, open_ == lowest, half, precision)
+        softmax_row_half(s, first, last, n, open_ == lowest, half, precision)
     if output == SOFTMAX:
         for j in range(n):
             qk[j] = s[j]
@@ -198,15 +198,15 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
 
 
 @native
-def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
+def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
     """As `softmax_row`, without a sink, computed in `precision` ("": that of s); the probabilities are of type `half`."""
     for j in range(first, last):
-        s[j] = rounded(s[j], precision)
+        s[j] = round_to_half(s[j], precision)
     if closed or highest(s, first, last) == like(s, -math.inf):
         first = last = n
-    softmax_rounded(s, first, last, precision)
+    softmax_in_place(s, first, last, precision)
     for j in range(first, last):
-        s[j] = rounded(s[j], half)
+        s[j] = round_to_half(s[j], half)
     for j in range(first):
         s[j] = like(s, 0)
     for j in range(last, n):
@@ -282,8 +282,8 @@ def attend(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    g: Sizes,
-    rules: Rules,
+    g: AttentionSizes,
+    rules: KeyVisibility,
     room: int,
     masked: Static,
     output: Static,
@@ -365,8 +365,8 @@ def attend_few(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    g: Sizes,
-    rules: Rules,
+    g: AttentionSizes,
+    rules: KeyVisibility,
     room: int,
     kv: Keys,
     masked: Static,

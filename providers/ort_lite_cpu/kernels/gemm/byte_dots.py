@@ -17,7 +17,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
@@ -27,7 +27,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
     Unpacked,
     beside,
     block_rows,
-    centred,
+    center,
     zero_point,
 )
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
@@ -180,7 +180,7 @@ def dot_gemm(
         source = shift(a, i * g.a_step + top * g.k)
         whole = count // rows * rows if g.flip == middle and g.k == 4 * depth else 0
         for row in range(whole, count):
-            turned(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ middle)
+            flip_bytes(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ middle)
         for p in range(left, right):
             at = (i * g.b_step * across + p) * width
             panel, target = shift(b, at * depth * 4), shift(c, (i * g.m + top) * g.n + p * width)
@@ -202,7 +202,7 @@ def dot_gemm(
 
 
 @native
-def turned(x: Ptr, out: Ptr, count: int, turn: int) -> None:
+def flip_bytes(x: Ptr, out: Ptr, count: int, turn: int) -> None:
     """out[i] = x[i], with the highest bit flipped if `turn` is 128; the two do not overlap."""
     if count >= 64:
         _turn_run(x, out, count, turn, 64)
@@ -226,7 +226,7 @@ def _turn_run(x: Ptr, out: Ptr, count: int, turn: int, size: Static) -> None:
         _turn(shift(x, count - size), shift(out, count - size), turn, size)
 
 
-@emitted("void(*u8,*I,i64,static)")
+@emitter("void(*u8,*I,i64,static)")
 def _turn(builder: Any, x: Any, out: Any, turn: Any, size: int) -> None:
     from llvmlite import ir
 
@@ -250,7 +250,7 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
     """The sum of x - zero, for a zero point that is flipped already."""
     total = 0
     for i in range(n):
-        total += centred(x[i], flip, zero)
+        total += center(x[i], flip, zero)
     return total
 
 
@@ -289,7 +289,7 @@ def dot_panel(
         i += FEW
 
 
-@emitted("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)", needs=NEEDS)
+@emitter("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)", needs=NEEDS)
 def _tile(
     builder: Any,
     a: Any,
@@ -346,7 +346,7 @@ def _tile(
                     emit.store(totals[i * vectors + j], target, j * lanes, masks[j])
 
 
-@emitted("void(*i8,*i32,i64,static,static,static)", needs=NEEDS)
+@emitter("void(*i8,*i32,i64,static,static,static)", needs=NEEDS)
 def column_sums(builder: Any, b: Any, sums: Any, depth: Any, vectors: int, lanes: int, dot: str) -> None:
     """sums (vectors * lanes) of the columns of one panel: what a row of ones makes of it."""
     emit = ByteDots(builder, lanes, dot)

@@ -9,7 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
@@ -28,7 +28,7 @@ SOME = 8
 """Blocks that a part has at least if parts share nothing but blocks: one more or less is an eighth."""
 
 
-class Sizes(NamedTuple):
+class ConvolutionSizes(NamedTuple):
     """Sizes of a convolution. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
 
     n: int
@@ -61,7 +61,7 @@ class Sizes(NamedTuple):
     """From one pixel of y to the next, channels last."""
 
 
-class Piece(NamedTuple):
+class DepthPiece(NamedTuple):
     """A piece of the depth: kernel lines r0 to r1 (number kd * kh + kh), of each run of taps and channels o0 to o1."""
 
     r0: int
@@ -95,7 +95,7 @@ def conv(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     at: int,
     act: ActivationParameters,
     kind: Static,
@@ -107,8 +107,8 @@ def conv(
 ) -> int:
     """y[at:] (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Pixels of y and of the residual lie `ldy` apart. Names as in Sizes; scratch (parts, min(BLOCK, pixels), depth). A block is some
-    whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
+    Pixels of y and of the residual lie `ldy` apart. Names as in ConvolutionSizes; scratch (parts, min(BLOCK, pixels), depth).
+    A block is some whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
     across = max((g.outputs + width - 1) // width, 1)
@@ -156,7 +156,7 @@ def _block(
     scratch: Ptr,
     j: int,
     count: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     block: Block,
     low: float,
     high: float,
@@ -189,9 +189,9 @@ def _block(
         r0, o0 = step // cuts * some, step % cuts * most
         if g.channels > deep and not _neighbours(g):
             o0 = step % cuts // (cuts // g.kw) * g.channels + step % (cuts // g.kw) * most
-            piece = Piece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
+            piece = DepthPiece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
         else:
-            piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
+            piece = DepthPiece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
@@ -235,9 +235,9 @@ def _in_place(
     y: Ptr,
     n: int,
     ldw: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     block: Block,
-    piece: Piece,
+    piece: DepthPiece,
     mode: int,
     low: float,
     high: float,
@@ -277,7 +277,7 @@ def _in_place(
 
 
 @native
-def _neighbours(g: Sizes) -> bool:
+def _neighbours(g: ConvolutionSizes) -> bool:
     """Whether what a pixel sees of one input row is one run of memory."""
     return g.dw == 1 and g.channels == g.c
 
@@ -293,9 +293,9 @@ def _gather(
     scratch: Ptr,
     n: int,
     ldw: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     block: Block,
-    piece: Piece,
+    piece: DepthPiece,
     mode: int,
     low: float,
     high: float,
@@ -322,7 +322,7 @@ def _gather(
 
 
 @native(inline=False)
-def gather(x: Ptr, out: Ptr, g: Sizes, block: Block, piece: Piece, lanes: Static) -> None:
+def gather(x: Ptr, out: Ptr, g: ConvolutionSizes, block: Block, piece: DepthPiece, lanes: Static) -> None:
     """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding."""
     at, first, last = 0, piece.o0 // g.channels, (piece.o1 - 1) // g.channels + 1
     for row in range(block.top, block.bottom):
@@ -357,7 +357,7 @@ def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
             y[i] = x[i]
 
 
-@emitted("void(*F,*F,static)")
+@emitter("void(*F,*F,static)")
 def _copy_vector(builder: Any, y: Any, x: Any, lanes: int) -> None:
     emit = Vectors(builder, x.type.pointee, lanes)
     emit.store(emit.load(x, 0), y, 0)

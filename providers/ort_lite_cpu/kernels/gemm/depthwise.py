@@ -10,9 +10,9 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
@@ -59,7 +59,7 @@ def depthwise(
     bias: Ptr,
     residual: Ptr,
     y: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     act: ActivationParameters,
     kind: Static,
     taps: Static,
@@ -74,7 +74,7 @@ def depthwise(
 ) -> int:
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Names as in `convolution.ConvolutionSizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     clips = act.low > -math.inf or act.high < math.inf
@@ -176,7 +176,7 @@ def _channels(
         i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
 def _tile(
     builder: Any,
     x: Any,
@@ -222,25 +222,27 @@ def _tile(
             for column in range(columns[-1] + 1, columns[-1] + 1 + pixels * stride):
                 emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
-    def loaded(factors: Any, tap: int) -> list[Any]:
+    def load_weights(factors: Any, tap: int) -> list[Any]:
         return [emit.load(emit.move(factors, emit.mul(c, tap)), v * lanes) for v in range(vectors)]
 
     def along(i: Any, carried: Sequence[Any]) -> list[Any]:
         source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
         sums = list(carried)
-        weights = [loaded(factors, j) for j in range(taps)] if held else []
+        weights = [load_weights(factors, j) for j in range(taps)] if held else []
         for column in columns:
             used = [(p, j) for p, j in _meeting(column, pixels, stride, dilation) if 0 <= j < taps]
             own = [p * vectors + v for p, _ in used for v in range(vectors)]
 
-            def added(sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)) -> list[Any]:
+            def add_column(
+                sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)
+            ) -> list[Any]:
                 place = emit.move(source, places[column])
                 values = [emit.load(place, v * lanes) for v in range(vectors)]
-                own = [weight for _, j in used for weight in (weights[j] if held else loaded(factors, j))]
+                own = [weight for _, j in used for weight in (weights[j] if held else load_weights(factors, j))]
                 return [emit.fma(values[n % vectors], own[n], total) for n, total in enumerate(sums)]
 
             before = [sums[n] for n in own]
-            after = emit.when(inside[column], before, added) if edge else added(before)
+            after = emit.when(inside[column], before, add_column) if edge else add_column(before)
             for n, total in zip(own, after, strict=True):
                 sums[n] = total
         return sums

@@ -11,7 +11,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
 from ort_lite_cpu.kernels.gemm.pack import panels
@@ -200,7 +200,7 @@ class Codes(Vectors):
         self.integers = ir.VectorType(ir.IntType(32), lanes)
         self.lookup = lookup
 
-    def packed_at(self, pointer: Any, at: int) -> Any:
+    def load_word(self, pointer: Any, at: int) -> Any:
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
 
@@ -221,7 +221,7 @@ class Codes(Vectors):
         return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
 
 
-@emitted("void(*f32,*f32,*u32,*f32,*T,*f32,i64,i64,static,static,static,static,static)")
+@emitter("void(*f32,*f32,*u32,*f32,*T,*f32,i64,i64,static,static,static,static,static)")
 def _sums(
     builder: Any,
     a: Any,
@@ -247,7 +247,7 @@ def _sums(
         """Eight k, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
         emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
-        held = [emit.packed_at(codes, j * lanes) for j in range(vectors)]
+        held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
         for number in range(TOGETHER):
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
             left = [emit.splat(builder.load(place)) for place in places]
@@ -282,7 +282,7 @@ def _sums(
         emit.store(total, out, k * lanes)
 
 
-@emitted("void(*u32,*f32,*T,*f32,i64,i64,i64,static,static,static,static)")
+@emitter("void(*u32,*f32,*T,*f32,i64,i64,i64,static,static,static,static)")
 def _unpack(
     builder: Any,
     b: Any,
@@ -305,7 +305,7 @@ def _unpack(
         block = emit.mul(builder.sdiv(number, words_), width)
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
-            held, factor = emit.packed_at(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
+            held, factor = emit.load_word(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
             away = emit.zeros(emit.move(zeros, block), j * lanes) if given else emit.constant(MIDDLE)
             for k in range(TOGETHER):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)

@@ -253,7 +253,7 @@ def integer_matmul(a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, g: Batches, p
 
 @native
 @extents(x="walk(0, m, row, n, column)", y="m * n")
-def scaled(x: Ptr, y: Ptr, m: int, n: int, row: int, column: int, factor: float, part: int, parts: int) -> int:
+def scale_by(x: Ptr, y: Ptr, m: int, n: int, row: int, column: int, factor: float, part: int, parts: int) -> int:
     """y (m, n) = factor * x, x broadcast by its strides `row` and `column`."""
     for i in span(m, part, parts):
         for j in range(n):

@@ -13,7 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitter, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim
@@ -85,14 +85,14 @@ def beside(b: Array, width: int, count: int) -> Array:
 
 
 @arithmetic("i16(u8,u8,i16)")
-def centred(x: Any, flip: Any, zero: Any) -> Any:
+def center(x: Any, flip: Any, zero: Any) -> Any:
     """The value of a byte less its zero point, which is flipped already: in 16 bits all the way, so that loops are fast."""
     return (x ^ flip).to("i16") - zero
 
 
 @native
 def zero_point(zero: Ptr, at: int, flip: int) -> int:
-    """Element `at` of the zero points as `centred` takes it; null: they are all 0."""
+    """Element `at` of the zero points as `center` takes it; null: they are all 0."""
     return flip if null(zero) else like(flip, zero[at]) ^ flip
 
 
@@ -134,7 +134,7 @@ def pack_pairs(w: Ptr, zero: Ptr, out: Ptr, g: Unpacked, width: int, part: int, 
                 at = i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + j * g.column
                 inside = p < g.k and j < g.n
                 target = ((job * half + p // 2) * width + column_) * 2 + p % 2
-                out[target] = centred(w[at], g.flip, away) if inside else like(out, 0)
+                out[target] = center(w[at], g.flip, away) if inside else like(out, 0)
     return OK
 
 
@@ -142,7 +142,7 @@ def pack_pairs(w: Ptr, zero: Ptr, out: Ptr, g: Unpacked, width: int, part: int, 
 def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
     """out[i] = x[i] - zero in 16 bits, for a zero point that is flipped already."""
     for i in range(count):
-        out[i] = centred(x[i], flip, zero)
+        out[i] = center(x[i], flip, zero)
 
 
 @native
@@ -255,7 +255,7 @@ def integer_panel(
         i += 1
 
 
-@emitted("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
+@emitter("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
 def _tile(
     builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int, madd: str
 ) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, quads, sum_less, take_off, turned
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, flip_bytes, quads, sum_less, take_off
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
 
@@ -46,7 +46,7 @@ def integer_conv(
     w: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     flip: int,
     size: int,
     rows: Static,
@@ -58,8 +58,8 @@ def integer_conv(
 ) -> int:
     """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w from `integer_filters`.
 
-    Names as in Sizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and dilations are
-    positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
+    Names as in ConvolutionSizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and
+    dilations are positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
     """
     width, depth = vectors * lanes, g.kd * g.kh * g.kw * g.channels
     across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, g.n * g.od * g.oh * g.ow
@@ -98,7 +98,7 @@ def dot_conv(
     away: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     flip: int,
     size: int,
     rows: Static,
@@ -162,7 +162,7 @@ def pad_image(
         row, target = line % h - ph, shift(out, line * pitch)
         if 0 <= row < ih:
             _fill(target, 0, left, blank)
-            turned(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
+            flip_bytes(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
             _fill(target, right, pitch, blank)
         else:
             _fill(target, 0, pitch, blank)
@@ -230,7 +230,7 @@ def dot_conv_lines(
 
 @native(inline=False)
 def _gather(
-    x: Ptr, out: Ptr, g: Sizes, top: int, count: int, depth: int, away: int, flip: int, blank: int, narrow: Static
+    x: Ptr, out: Ptr, g: ConvolutionSizes, top: int, count: int, depth: int, away: int, flip: int, blank: int, narrow: Static
 ) -> None:
     """out (count, depth): what the output pixels from `top` on see, (kd, kh, kw, channels), and behind it and around the image `blank`.
 
@@ -258,7 +258,9 @@ def _gather(
 
 
 @native
-def _line(x: Ptr, out: Ptr, g: Sizes, w: int, inside: bool, away: int, flip: int, blank: int, narrow: Static) -> None:
+def _line(
+    x: Ptr, out: Ptr, g: ConvolutionSizes, w: int, inside: bool, away: int, flip: int, blank: int, narrow: Static
+) -> None:
     """out (kw, channels): what a pixel whose first tap is at w sees of a line of x."""
     run = g.kw * g.channels
     if not inside:
@@ -281,7 +283,7 @@ def _line(x: Ptr, out: Ptr, g: Sizes, w: int, inside: bool, away: int, flip: int
 @native
 def _take(x: Ptr, out: Ptr, count: int, away: int, flip: int, narrow: Static) -> None:
     if narrow:
-        turned(x, out, count, flip)
+        flip_bytes(x, out, count, flip)
     else:
         widen(x, out, count, away, flip)
 

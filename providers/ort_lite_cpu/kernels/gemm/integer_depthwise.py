@@ -3,8 +3,8 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
 
 PIXELS = 8
@@ -13,11 +13,13 @@ PIXELS = 8
 
 @native
 @extents(x="n * id_ * ih * iw * c", zero="1", w="kh * kw * c", y="n * od * oh * ow * c")
-def integer_depthwise(x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: Sizes, lanes: Static, signed: Static, part: int, parts: int) -> int:
+def integer_depthwise(
+    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: ConvolutionSizes, lanes: Static, signed: Static, part: int, parts: int
+) -> int:
     """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
 
-    Names as in `convolution.Sizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of ConvInteger.
-    Spec: ONNX ConvInteger-10 with group = C = M.
+    Names as in `convolution.ConvolutionSizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of
+    ConvInteger. Spec: ONNX ConvInteger-10 with group = C = M.
     """
     away, pixel, step, pitch = 0 if null(zero) else int(zero[0]), g.sw * g.c, g.dw * g.c, g.dh * g.iw * g.c
     for row in span(g.n * g.oh, part, parts):
@@ -84,7 +86,7 @@ def _channels(
                 _pixels(source, pixel, line, tap, factors, w_line, c, lines, taps, away, target, 1, lanes, signed)
 
 
-@emitted("void(*I,i64,i64,i64,*i16,i64,i64,i64,i64,i32,*i32,static,static,static)")
+@emitter("void(*I,i64,i64,i64,*i16,i64,i64,i64,i64,i32,*i32,static,static,static)")
 def _pixels(
     builder: Any,
     x: Any,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
+from ort_lite.native.lang import Ptr, Static, emitter, native, null, shift
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -143,7 +143,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def tile(
     builder: Any,
     a: Any,
@@ -178,12 +178,12 @@ def tile(
         at = j * lanes
         values = [row[j] for row in sums]
 
-        def loaded(pointers: Sequence[Any]) -> list[Any]:
+        def load_all(pointers: Sequence[Any]) -> list[Any]:
             return [emit.load(pointer, at, mask) for pointer in pointers]
 
-        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, loaded(outputs)))
-        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, loaded([bias]) * rows))
-        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, loaded(residuals)))
+        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, load_all(outputs)))
+        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, load_all([bias]) * rows))
+        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, load_all(residuals)))
         values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
         for value, pointer in zip(values, outputs, strict=True):
             emit.store(value, pointer, at, mask)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.memory.arenas import CACHE_LINE
-from ort_lite.native.lang import Ptr, Static, emitted, like, native, null, select, shift
+from ort_lite.native.lang import Ptr, Static, emitter, like, native, null, select, shift
 from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -51,7 +51,7 @@ def one_row(
         c[j] = select(x > like(c, high), like(c, high), x)
 
 
-@emitted("void(*F,*F,*F,i64,i64,i64,static,static,static)")
+@emitter("void(*F,*F,*F,i64,i64,i64,static,static,static)")
 def panels_times_row(
     builder: Any, a: Any, b: Any, c: Any, apart: Any, n: Any, k: Any, streams: int, vectors: int, lanes: int
 ) -> None:

@@ -25,7 +25,7 @@ def panels(b: Array, width: int, kernels: Kernels) -> Array:
     return out
 
 
-def unpacked(packed: Array, n: int) -> Array:
+def unpack(packed: Array, n: int) -> Array:
     """(K, N) of what `panels` made of it, bit for bit. O(size)."""
     across, k, width = packed.shape
     return packed.transpose(1, 0, 2).reshape(k, across * width)[:, :n]

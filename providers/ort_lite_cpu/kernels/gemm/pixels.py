@@ -11,9 +11,9 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -56,7 +56,7 @@ def conv_pixels(
     y: Ptr,
     table: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     heights: int,
     across: int,
     act: ActivationParameters,
@@ -101,7 +101,7 @@ def conv_pixels(
 
 
 @native(inline=False)
-def _offsets(table: Ptr, g: Sizes, plane: int, line: int, wide: int) -> None:
+def _offsets(table: Ptr, g: ConvolutionSizes, plane: int, line: int, wide: int) -> None:
     """table[k]: where the pixels that the first output of a block sees through tap and channel k begin in the scratch."""
     k = 0
     for d in range(g.kd):
@@ -115,7 +115,17 @@ def _offsets(table: Ptr, g: Sizes, plane: int, line: int, wide: int) -> None:
 
 @native(inline=False)
 def _spread(
-    x: Ptr, out: Ptr, g: Sizes, deep: int, top: int, used: int, left: int, lines: int, wide: int, need: int, lanes: Static
+    x: Ptr,
+    out: Ptr,
+    g: ConvolutionSizes,
+    deep: int,
+    top: int,
+    used: int,
+    left: int,
+    lines: int,
+    wide: int,
+    need: int,
+    lanes: Static,
 ) -> None:
     """out (channels, kd, lines, sw, wide): `used` lines of the image from (deep, top, left) on, zeros for padding.
 
@@ -164,7 +174,7 @@ def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
         i += lanes
 
 
-@emitted("void(*F,static)")
+@emitter("void(*F,static)")
 def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
     emit = Vectors(builder, y.type.pointee, lanes)
     emit.store(emit.zero, y, 0)
@@ -206,7 +216,7 @@ def _line(
         i += some * lanes
 
 
-@emitted("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
+@emitter("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
 def tile(
     builder: Any,
     b: Any,

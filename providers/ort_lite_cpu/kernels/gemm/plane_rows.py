@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitted, like, native, shift
+from ort_lite.native.lang import Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.microkernel import CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -18,7 +18,7 @@ MAX_TAPS = 49
 MAX_STRIDE = 2
 
 
-def held(target: Target, taps: int) -> bool:
+def weights_fit(target: Target, taps: int) -> bool:
     """Whether there are registers for all weights of a channel beside sums and inputs; else they are read when used.
 
     A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once.
@@ -87,9 +87,9 @@ def band_of_rows(
                 x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, lines, taps, down, front, behind, held, lanes
             )
         elif many:
-            _padded_rows(a, pitch, w, table, other, out, ow, mode, ROWS, lines, taps, down, across, held, lanes)
+            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, ROWS, lines, taps, down, across, held, lanes)
         else:
-            _padded_rows(a, pitch, w, table, other, out, ow, mode, 1, lines, taps, down, across, held, lanes)
+            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, 1, lines, taps, down, across, held, lanes)
         row += ROWS if many else 1
 
 
@@ -117,7 +117,7 @@ def _pad(x: Ptr, y: Ptr, top: int, rows: int, ih: int, iw: int, pw: int, pitch: 
                         target[i] = source[i * across]
 
 
-@emitted("void(*F,*F,i64,static,static)")
+@emitter("void(*F,*F,i64,static,static)")
 def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> None:
     """y[i] = x[i * step], a step of 1 or 2, for a count of lanes at least: the last vector overlaps. Nothing behind it is read."""
     emit = Vectors(builder, x.type.pointee, lanes)
@@ -137,8 +137,8 @@ def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> No
     emit.loop(emit.integer(0), builder.add(count, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
-def _padded_rows(
+@emitter("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
+def _rows_from_copy(
     builder: Any,
     x: Any,
     pitch: Any,
@@ -178,7 +178,7 @@ def _padded_rows(
     emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
+@emitter("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
 def _rows_in_place(
     builder: Any,
     x: Any,
@@ -219,9 +219,9 @@ def _rows_in_place(
         def load(pointer: Any, tap: int) -> Any:
             before, over = front - tap, behind - (taps - 1 - tap)
             if first and before > 0:
-                return _moved(emit, emit.load(pointer, 0), -before)
+                return _shift_lanes(emit, emit.load(pointer, 0), -before)
             if last and over > 0:
-                return _moved(emit, emit.load(emit.move(pointer, builder.sub(iw, emit.integer(lanes))), 0), over)
+                return _shift_lanes(emit, emit.load(emit.move(pointer, builder.sub(iw, emit.integer(lanes))), 0), over)
             return emit.load(emit.move(pointer, at), tap - front)
 
         tile.compute(at, lambda line: sources[line], load)
@@ -243,7 +243,7 @@ def _rows_in_place(
             compute(end, False, True)
 
 
-def _moved(emit: Vectors, value: Any, count: int) -> Any:
+def _shift_lanes(emit: Vectors, value: Any, count: int) -> Any:
     """Lane i is lane i + count of the value, zero where it has none."""
     places = [i + count if 0 <= i + count < emit.lanes else emit.lanes + i for i in range(emit.lanes)]
     order = emit.ir.Constant(emit.ir.VectorType(emit.ir.IntType(32), emit.lanes), places)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, panel, tile
@@ -125,7 +125,7 @@ def _panel_of_pixels(
             panel(a, total, 0, 1, f, f, c, ldy, few, count, depth, mode, w, other, low, high, rows, vectors, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,static,static)")
+@emitter("void(*F,i64,i64,*F,static,static)")
 def _pack(builder: Any, x: Any, ldx: Any, k: Any, y: Any, vectors: int, lanes: int) -> None:
     """y (k, vectors * lanes) = x (k, vectors * lanes), of rows ldx apart."""
     emit = Vectors(builder, x.type.pointee, lanes)

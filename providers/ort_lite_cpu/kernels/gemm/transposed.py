@@ -2,13 +2,13 @@
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, null, span
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 
 
 @native
 @extents(x="n * id_ * ih * iw * c", w="c * outputs * kd * kh * kw", bias="o", y="n * od * oh * ow * o")
-def conv_transpose(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, g: Sizes, part: int, parts: int) -> int:
-    """y (n, od, oh, ow, o) from x (n, id, ih, iw, c) and w (c, o / groups, kd, kh, kw), names as in `convolution.Sizes`.
+def conv_transpose(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, g: ConvolutionSizes, part: int, parts: int) -> int:
+    """y (n, od, oh, ow, o) from x (n, id, ih, iw, c) and w (c, o / groups, kd, kh, kw), names as in `convolution.ConvolutionSizes`.
 
     Strides are positive, and c and o multiples of groups: the lowering of ConvTranspose. Spec: ONNX ConvTranspose-22.
     """

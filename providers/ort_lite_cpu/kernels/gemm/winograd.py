@@ -27,9 +27,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
@@ -43,12 +43,12 @@ GAP = 16
 
 def planes_of(edge: int, taps: int, stride: int = 1, axes: int = 2) -> int:
     """Numbers that a tile of `edge` outputs along each axis, of as many taps, sees, and is transformed to."""
-    seen: int = seen_by(edge, taps, stride)
+    seen: int = input_extent(edge, taps, stride)
     return seen * seen if axes == 2 else seen
 
 
 @native
-def seen_by(edge: int, taps: int, stride: int) -> int:
+def input_extent(edge: int, taps: int, stride: int) -> int:
     """Numbers of a line that `edge` outputs see."""
     return (edge - 1) * stride + taps
 
@@ -59,7 +59,7 @@ def downwards(number: int, axes: int) -> int:
     return number if axes == 2 else 1
 
 
-def transformed_filters(
+def filter_panels(
     weight: Array, groups: int, edge: int, columns: int, tile: Tile, kernels: Kernels, stride: int = 1, axes: int = 2
 ) -> Array:
     """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (kinds, some, C / groups, tile.columns),
@@ -92,7 +92,7 @@ def _transform(w: Array, edge: int, taps: int, stride: int, axes: int) -> Array:
 
 
 def _in_blocks(planes: Array, u: Array, columns: int, width: int) -> None:
-    """Writes planes (kinds, channels, outputs) as `transformed_filters` has those of one group."""
+    """Writes planes (kinds, channels, outputs) as `filter_panels` has those of one group."""
     kinds, channels, outputs = planes.shape
     at = 0
     for first in range(0, outputs, columns):
@@ -139,7 +139,7 @@ def transform_filters(
     part: int,
     parts: int,
 ) -> int:
-    """As `transformed_filters`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
+    """As `filter_panels`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
     numbers, own = edge + taps - 1, taps * downwards(taps, axes)
     each, kinds, depth = (columns + width - 1) // width, numbers * downwards(numbers, axes), channels * own
     for panel_number in span(count, part, parts):
@@ -163,7 +163,7 @@ def transform_filters(
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,i64,static,static,static,static,static)")
 def _transform_filter(
     builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, stride: int, axes: int, lanes: int
 ) -> None:
@@ -174,7 +174,7 @@ def _transform_filter(
     narrow = Vectors(builder, u.type.pointee, lanes)
     emit = Vectors(builder, narrow.ir.DoubleType(), lanes)
 
-    def taken(tap: int) -> Any:
+    def load_tap(tap: int) -> Any:
         vector = narrow.zero
         for lane in range(lanes):
             place = emit.move(g, builder.add(emit.mul(depth, lane), emit.integer(tap)))
@@ -182,7 +182,7 @@ def _transform_filter(
         return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
 
     times, kinds = _G[edge, taps, stride], edge + taps - 1
-    columns = [times(emit, [taken(taps * i + j) for i in range(taps)]) if axes == 2 else [taken(j)] for j in range(taps)]
+    columns = [times(emit, [load_tap(taps * i + j) for i in range(taps)]) if axes == 2 else [load_tap(j)] for j in range(taps)]
     for i in range(downwards(kinds, axes)):
         for j, value in enumerate(times(emit, [column[i] for column in columns])):
             rounded = value if narrow.nbytes == 8 else builder.fptrunc(value, narrow.type)
@@ -258,7 +258,7 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     block: int,
     columns: int,
     size: int,
@@ -282,7 +282,7 @@ def winograd(
     tiles, columns: outputs taken together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks, and columns
     of all groups.
     """
-    width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
+    width, seen, kinds = vectors * lanes, input_extent(edge, taps, stride), edge + taps - 1
     planes, depth, outputs = seen * downwards(seen, axes), g.channels, g.outputs
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
     kinds = kinds * downwards(kinds, axes)
@@ -358,7 +358,7 @@ def _multiply(
 
     The last of the kinds of a direction meets all of the numbers that are left.
     """
-    width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
+    width, seen, kinds = vectors * lanes, input_extent(edge, taps, stride), edge + taps - 1
     tall, lines = downwards(seen, axes), downwards(kinds, axes)
     for number in range(lines * kinds):
         top, first = number // kinds, number % kinds
@@ -382,7 +382,7 @@ def _transform_inputs(
     count: int,
     down: int,
     across: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     plane: int,
     edge: Static,
     taps: Static,
@@ -391,7 +391,7 @@ def _transform_inputs(
     lanes: Static,
 ) -> None:
     """v (planes, count, channels): tiles `first` and following of a group; those at the border by way of a copy with zeros."""
-    channels, seen, step = g.channels, seen_by(edge, taps, stride), edge * stride
+    channels, seen, step = g.channels, input_extent(edge, taps, stride), edge * stride
     tall = downwards(seen, axes)
     for tile in range(count):
         number = first + tile
@@ -413,7 +413,7 @@ def _transform_inputs(
             _input_tile(patch, seen * channels, channels, target, plane, channels, edge, taps, stride, axes, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
 def _input_tile(
     builder: Any,
     x: Any,
@@ -433,7 +433,7 @@ def _input_tile(
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
     The last vector ends with the channels: some of them are computed twice.
     """
-    emit, seen = Vectors(builder, x.type.pointee, lanes), seen_by(edge, taps, stride)
+    emit, seen = Vectors(builder, x.type.pointee, lanes), input_extent(edge, taps, stride)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
@@ -511,7 +511,7 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     line: int,
     plane: int,
     mode: int,
@@ -540,7 +540,7 @@ def _transform_outputs(
                 activate(shift(y, at + i * row), g.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -564,7 +564,7 @@ def _output_tile(
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
     emit = Vectors(builder, m.type.pointee, lanes)
-    seen, limits = seen_by(edge, taps, stride), (emit.splat(low), emit.splat(high))
+    seen, limits = input_extent(edge, taps, stride), (emit.splat(low), emit.splat(high))
 
     def inside(at: Any, count: Any) -> Any:
         return builder.icmp_signed("<", emit.integer(at), count)

@@ -5,17 +5,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import emit_strided
+from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
-from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.attention import (
+    AttentionOptions,
+    Heads,
+    Mask,
+    columns_of,
+    emit_attention,
+    heads_of,
+    join,
+    join_past,
+    mask_of,
+)
+from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.rotary import HeadSteps
 from ort_lite_cpu.registry import REAL, operator
 
@@ -43,9 +53,9 @@ def attention(op: NodeLowering) -> None:
     bias, constant = op.optional(2), op.constant(1)
     spec = Product(batch * rows, total, x.shape[2], bias=bias)
     if constant is not None:
-        emit_packed(op, spec, x, constant, source=constant, y=projected)
+        emit_gemm(op, spec, x, constant, source=constant, y=projected)
     else:
-        emit_computed(op, spec, x, op.input(1), projected)
+        emit_dynamic_gemm(op, spec, x, op.input(1), projected)
     attend(op, projected, sizes, past=4, mask=3, bias=5)
 
 
@@ -62,10 +72,10 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
         raise op.reject(f"a past of rank {len(earlier.shape)}")
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
-        k, v = _both_joined(op, earlier, k, v)
+        k, v = _join_both(op, earlier, k, v)
     masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
     right = 0 if op.attr("unidirectional", 0) else -1
-    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before)
+    rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
 
 
@@ -73,7 +83,7 @@ def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
     return 0, sizes[0], sizes[0] + sizes[1]
 
 
-def _both_joined(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
+def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
     """Keys and values behind their past, in one tensor: output 1 if it is wanted."""
     batch, heads, rows, size = k.shape
     op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
@@ -91,7 +101,7 @@ def _both_joined(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> t
     return Heads(present, shape[1:], steps), Heads(present, shape[1:], steps, half)
 
 
-class Places(NamedTuple):
+class InputNumbers(NamedTuple):
     """Numbers of the inputs that MultiHeadAttention and its form for decoders have in different places."""
 
     bias: int
@@ -108,7 +118,7 @@ class Places(NamedTuple):
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
 def multi_head_attention(op: NodeLowering) -> None:
     """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
-    _attend_heads(op, Places(bias=3, mask=4, added=5, past=6, used=8))
+    _attend_heads(op, InputNumbers(bias=3, mask=4, added=5, past=6, used=8))
 
 
 @operator("DecoderMaskedMultiHeadAttention", domain="com.microsoft", types=REAL)
@@ -121,10 +131,10 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
         raise op.reject("a past without past_present_share_buffer and past_sequence_length")
     rows = op.raw(0).shape[1]
     op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
-    _attend_heads(op, Places(bias=10, mask=3, added=4, past=5, used=7, width=8))
+    _attend_heads(op, InputNumbers(bias=10, mask=3, added=4, past=5, used=7, width=8))
 
 
-def _attend_heads(op: NodeLowering, at: Places) -> None:
+def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
     heads = op.attr("num_heads")
     q, k, v = _operands(op, heads)
     if op.has(at.bias):
@@ -144,11 +154,11 @@ def _attend_heads(op: NodeLowering, at: Places) -> None:
     elif op.has(BEAMS):
         raise op.reject("cache_indirection without past_sequence_length")
     else:
-        k, v = joined(op, past, k, 1), joined(op, op.optional(at.past + 1), v, 2)
+        k, v = join_past(op, past, k, 1), join_past(op, op.optional(at.past + 1), v, 2)
     mask = _mask(op, at.mask, at.added, q.shape[:3], k.shape[2])
     right = 0 if op.attr("unidirectional", 0) else -1
     stage = kernels.MASKED if op.wants(3) else kernels.NOTHING
-    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
+    rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
 
 
@@ -163,24 +173,24 @@ def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: 
     op.require(fits, "{0} rows behind {1}, in a past of {2}", rows, before, room)
     present = op.output(index) if op.wants(index) else op.temporary(past.dtype, past.shape)
     steps = (heads * room * size, room * size, size)
-    emit_strided(op, past, present, past.shape, (*steps, 1), (*steps, 1), 0, 0)
-    emit_strided(op, new.tensor, present, new.shape, (*new.steps, 1), (*steps, 1), new.at, before * size)
+    emit_strided_copy(op, past, present, past.shape, (*steps, 1), (*steps, 1), 0, 0)
+    emit_strided_copy(op, new.tensor, present, new.shape, (*new.steps, 1), (*steps, 1), new.at, before * size)
     return Heads(present, (batch, heads, total, size), steps)
 
 
 def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
     q = op.input(0)
     if len(q.shape) == 5:
-        return _packed(op, q, 0, 3), _packed(op, q, 1, 3), _packed(op, q, 2, 3)
+        return _slice_heads(op, q, 0, 3), _slice_heads(op, q, 1, 3), _slice_heads(op, q, 2, 3)
     if not op.has(1) or (len(op.raw(1).shape) != 5 and not op.has(2)):
         raise op.reject("queries without keys and values")
     k = op.input(1)
     if len(k.shape) == 5:
-        return heads_of(op, q, heads), _packed(op, k, 0, 2), _packed(op, k, 1, 2)
+        return heads_of(op, q, heads), _slice_heads(op, k, 0, 2), _slice_heads(op, k, 1, 2)
     return heads_of(op, q, heads), heads_of(op, k, heads), heads_of(op, op.input(2), heads)
 
 
-def _packed(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
+def _slice_heads(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     """Operand `number` of (B, S, heads, count, size)."""
     batch, rows, heads, together, size = x.shape
     op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
@@ -203,7 +213,7 @@ def _add_bias(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -
             done.append(part)
         else:
             made = op.temporary(part.tensor.dtype, part.shape)
-            op.emit(add_bias, [part.tensor, bias, made], **part.sizes, **part.named("x"), bias_at=at, work=made.size)
+            op.emit(add_bias, [part.tensor, bias, made], **part.sizes, **part.arguments("x"), bias_at=at, work=made.size)
             done.append(heads_of(op, made, part.shape[1]))
         at = at + width
     return done[0], done[1], done[2]
@@ -272,7 +282,7 @@ def follow_beams(
         if t < before:
             beam = int(read_once(rows, b * columns + t))
             if beam < 0 or beam >= beams:
-                return failed(INDEX_OUT_OF_RANGE, b * columns + t)
+                return failure_status(INDEX_OUT_OF_RANGE, b * columns + t)
             source = b // beams * beams + beam
         for i in range(size):
             y[job * size + i] = x[((source * heads + h) * room + t) * size + i]
@@ -290,7 +300,7 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
         return mask_of(op, added, wanted)
     shape = tuple(joint_dim(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
-    return mask_of(op, op.builder.computed(both), wanted)
+    return mask_of(op, op.builder.materialize(both), wanted)
 
 
 def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
@@ -319,7 +329,7 @@ def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tens
     if rank > 1:
         op.agree(mask.shape, wanted if rank == 3 else (batch, total), "the mask does not fit queries and keys")
         made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
-        op.emit(filtered, [mask, made], n=made.size, value=value)
+        op.emit(mask_bias, [mask, made], n=made.size, value=value)
         return made
     starts = equal(mask.shape[0], 2 * batch)
     fits = select(equal(mask.shape[0], batch), 1, equal(mask.shape[0], 3 * batch + 2))
@@ -336,7 +346,7 @@ def _no_key(index: int, failure: "Failure") -> str:
 
 @native
 @extents(mask="n", y="n")
-def filtered(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> int:
+def mask_bias(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> int:
     """y = 0 where the mask is positive, else `value`."""
     for i in span(n, part, parts):
         y[i] = like(y, 0) if mask[i] > 0 else like(y, value)
@@ -351,9 +361,9 @@ def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float,
         first = int(read_once(ends, batch + b)) if starts else 0
         last = int(read_once(ends, b))
         if first < 0 or first > total:
-            return failed(INDEX_OUT_OF_RANGE, batch + b)
+            return failure_status(INDEX_OUT_OF_RANGE, batch + b)
         if last < 0 or last > total:
-            return failed(INDEX_OUT_OF_RANGE, b)
+            return failure_status(INDEX_OUT_OF_RANGE, b)
         for t in range(total):
             y[b * total + t] = like(y, 0) if first <= t < last else like(y, value)
     return OK

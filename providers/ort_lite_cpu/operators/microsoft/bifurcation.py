@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null, read_once
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, null, read_once
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 
-def found(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) -> int:
+def find_tokens(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) -> int:
     """The first position from `start` on at which source (length,) has tokens[at : at + n]; -1 for none."""
     for first in range(start, length - n + 1):
         same = 0
@@ -53,7 +53,7 @@ def bifurcate(
     count, start = known, read_once(before, 0)
     if not null(guess):
         if start < 0 or start > length or guessed != length + 1 - start:
-            return failed(INDEX_OUT_OF_RANGE, 0)
+            return failure_status(INDEX_OUT_OF_RANGE, 0)
         right = 0
         while right < length - start and guess[right] == source[start + right]:
             right += 1
@@ -67,10 +67,10 @@ def bifurcate(
     for n in range(shortest, longest + 1):
         if n > count:
             break
-        first = found(source, tokens, 0, length, count - n, n)
+        first = find_tokens(source, tokens, 0, length, count - n, n)
         if first < 0:
             break
-        if first + n >= length or found(source, tokens, first + 1, length, count - n, n) < 0:
+        if first + n >= length or find_tokens(source, tokens, first + 1, length, count - n, n) < 0:
             suffix[0] = first + n
             break
     return OK
@@ -95,7 +95,7 @@ def bifurcation_detector(op: NodeLowering) -> None:
     op.emit(bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=0, message=_wrong_guess)
     shape = op.info().shape
     assert shape is not None
-    op.counted(shape[0], total)
+    op.read_dim(shape[0], total)
     y = op.output(0)
     op.emit(primitives.copy, [bits(tokens), bits(y)], count=y.size)
 

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
-from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, mask_of
+from ort_lite_cpu.operators.attention import AttentionOptions, Heads, Mask, columns_of, emit_attention, heads_of, mask_of
 from ort_lite_cpu.operators.microsoft.attention import bias_of
 from ort_lite_cpu.operators.rotary import emit_rotation
 from ort_lite_cpu.registry import REAL, operator
@@ -40,13 +40,13 @@ def group_query_attention(op: NodeLowering) -> None:
     later = less(rows, total)
     if op.attr("do_rotary", 0):
         q, k = (_rotate(op, x, lengths, later) for x in (q, k))
-    keys, values = (_cached(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
+    keys, values = (_append_to_cache(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
         raise op.reject(f"qk_output {op.attr('qk_output')}")
-    rules = Rules(
+    rules = AttentionOptions(
         scale=float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),
         left=window - 1 if window > 0 else -1,
@@ -115,7 +115,7 @@ def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     return y
 
 
-def _cached(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
+def _append_to_cache(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
     """Output `index`: the past with the new rows behind what of it counts. Returns the first `total` rows."""
     past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
@@ -127,7 +127,7 @@ def _cached(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Di
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
     operands = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)]
-    given = {**new.sizes, **new.named("new"), "before": before, "length": present.shape[2], "total": total, "later": later}
+    given = {**new.sizes, **new.arguments("new"), "before": before, "length": present.shape[2], "total": total, "later": later}
     op.emit(append, operands, **given, work=present.size // 2, message=_does_not_fit)
     batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
     length = present.shape[2]
@@ -176,7 +176,7 @@ def append(
         end = int(read_once(lengths, b)) + 1
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
-            return failed(INDEX_OUT_OF_RANGE, b)
+            return failure_status(INDEX_OUT_OF_RANGE, b)
         if first <= t < first + rows:
             source = new_at + b * new_batch + h * new_head + (t - first) * new_row
             for i in range(size):

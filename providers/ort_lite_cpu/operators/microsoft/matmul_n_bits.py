@@ -6,14 +6,14 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
 from ort_lite.shapes import equal, maximum, product
 from ort_lite_cpu.kernels.gemm import four_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def unpack_weights(
             code = (int(b[(row * blocks * size + i) // share]) >> (element * bits)) & ((1 << bits) - 1)
             block = i // size if null(groups) else int(read_once(groups, i))
             if block < 0 or block >= blocks:
-                return failed(INDEX_OUT_OF_RANGE, i)
+                return failure_status(INDEX_OUT_OF_RANGE, i)
             zero = like(y, 1 << (bits - 1))
             if not null(zeros):
                 if packed:
@@ -94,14 +94,14 @@ def matmul_n_bits(op: NodeLowering) -> None:
             _emit_four_bits(op, spec, a, y, b, scales, zeros, n, k, size)
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
-        emit_packed(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
+        emit_gemm(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
     packed = op.has(3) and op.raw(3).dtype == "uint8"
     sizes = {"n": n, "k": k, "blocks": blocks, "size": size}
     op.emit(unpack_weights, operands, **sizes, bits=bits, packed=packed, work=n * k, message=_no_block)
-    emit_computed(op, spec, a, weights, y)
+    emit_dynamic_gemm(op, spec, a, weights, y)
 
 
 def _emit_four_bits(
@@ -125,9 +125,9 @@ def _emit_four_bits(
 
     operands = [
         a,
-        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.kernels)),
-        op.packed(scales, f"columns {n} {width}", lambda: panels(scales.reshape(n, blocks))),
-        None if zeros is None else op.packed(zeros, f"zeros {n} {blocks} {width}", lambda: panels(_points(zeros, n, blocks))),
+        op.pack(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.kernels)),
+        op.pack(scales, f"columns {n} {width}", lambda: panels(scales.reshape(n, blocks))),
+        None if zeros is None else op.pack(zeros, f"zeros {n} {blocks} {width}", lambda: panels(_points(zeros, n, blocks))),
         spec.bias,
         y,
     ]

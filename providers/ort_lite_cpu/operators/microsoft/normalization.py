@@ -9,7 +9,7 @@ from ort_lite.native.lang import (
     SUMS,
     Ptr,
     Static,
-    failed,
+    failure_status,
     like,
     native,
     null,
@@ -167,7 +167,7 @@ def embed(
             place = int(read_once(positions, row if position_rows > 1 else place))
         kind = 0 if null(segments) else int(read_once(segments, row))
         if word < 0 or word >= word_count or place < 0 or place >= place_count or kind < 0 or kind >= kind_count:
-            return failed(INDEX_OUT_OF_RANGE, row)
+            return failure_status(INDEX_OUT_OF_RANGE, row)
         p, w, q = row * n, word * n, place * n
         if null(segments):
             for i in range(n):
@@ -236,9 +236,9 @@ def _no_embedding(failure: "Failure") -> str:
     word, step = failure.element(0), failure.at % steps
     if not 0 <= word < words:
         return failure.outside("id", 0, 0, words)
-    if failure.given(1) and not 0 <= failure.element(1) < kinds:
+    if failure.has_operand(1) and not 0 <= failure.element(1) < kinds:
         return failure.outside("segment id", 1, 0, kinds)
-    if failure.given(2):
+    if failure.has_operand(2):
         return failure.outside("position", 2, 0, places, 8, failure.at if rows > 1 else step)
     return f"there are {steps} steps, and {places} positions in {failure.name(3)!r}"
 

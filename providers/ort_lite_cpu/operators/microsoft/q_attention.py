@@ -20,4 +20,4 @@ def q_attention(op: NodeLowering) -> None:
     total = integer_product(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
     factor = quotient(op, [parameter(op, 3), parameter(op, 4)])
     projected = formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(2)).tensor()
-    attend(op, op.stored(projected), (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)
+    attend(op, op.store(projected), (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)

@@ -15,10 +15,10 @@ from ort_lite_cpu.operators.quantization import (
     BYTES,
     Parameter,
     as_float,
-    dequantized,
+    dequantize,
     formula,
     parameter,
-    quantized,
+    quantize,
 )
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, emit_softmax
@@ -39,12 +39,12 @@ def _zero(op: NodeLowering, index: int) -> Parameter | None:
 
 def _input(op: NodeLowering, index: int) -> Tensor:
     """The float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
-    return dequantized(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
+    return dequantize(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
 
 
 def _finish(op: NodeLowering, y: Tensor, scale: int) -> None:
     """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
-    quantized(op, y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
+    quantize(op, y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
 
 
 def _dtype(op: NodeLowering) -> DType:
@@ -57,7 +57,7 @@ def _dtype(op: NodeLowering) -> DType:
 def qlinear_binary(op: NodeLowering) -> None:
     """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
     sign = "+" if op.node.op_type == "QLinearAdd" else "*"
-    text = f'quantized(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
+    text = f'quantize(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
     zero = _zero(op, 7)
     formula(text, _input(op, 0), y=_input(op, 3), scale=_one(op, 6), zero=0.0 if zero is None else zero).define(op)
 
@@ -78,7 +78,7 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
     """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
-    x = op.stored(_input(op, 0))
+    x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
     _finish(op, y, 3)
@@ -87,17 +87,17 @@ def qlinear_softmax(op: NodeLowering) -> None:
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_global_average_pool(op: NodeLowering) -> None:
     """Means of the integers, which are exact, then scale and zero point."""
-    x = op.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
+    x = op.store(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.builder.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
-    _finish(op, dequantized(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
+    _finish(op, dequantize(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
 
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
     """Compute AveragePool of quantized values. Spec: onnxruntime QLinearAveragePool-1."""
-    x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
-    x = op.stored(x, channels_last(len(x.shape)))
+    x = dequantize(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
+    x = op.store(x, channels_last(len(x.shape)))
     shape = op.info().shape
     assert shape is not None
     if op.attr("channels_last", 0):
@@ -133,6 +133,6 @@ def qlinear_concat(op: NodeLowering) -> None:
         if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:
-            tensors.append(op.stored(quantized(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+            tensors.append(op.store(quantize(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
     y = op.output(0)
     emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

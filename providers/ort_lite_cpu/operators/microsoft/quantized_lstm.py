@@ -13,8 +13,8 @@ from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, Direction, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
-from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
+from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, pack_constant, quotient
+from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantize
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
 from ort_lite_cpu.registry import operator
 
@@ -141,13 +141,13 @@ class QuantizedLayer(Layer):
 
     def __init__(self, op: NodeLowering) -> None:
         super().__init__(op, 4, LSTM_ACTIVATIONS)
-        self._check_quantized()
+        self._check_weights()
         if op.has(4):
             self.x = self._until_longest()
         self.scale, self.zero = emit_dynamic(op, self.x)
-        self.held = op.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
+        self.held = op.store(quantize(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
-    def _check_quantized(self) -> None:
+    def _check_weights(self) -> None:
         """Require as many weights, scales and zero points as the layer has."""
         op, columns = self.op, self.gates * self.size
         for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
@@ -173,17 +173,17 @@ class QuantizedLayer(Layer):
         """x @ W[direction], (steps * batch, gates * size); the bias is left to the kernel."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
-        packed = packed_constant(op, w[direction], zeros[direction], w, f"W {direction}")
+        packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}")
         total = op.temporary("int32", (rows, columns))
         emit_product(op, self.held, self.zero, packed, total, Matrices(1, rows, columns, w.shape[1]))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
-        return op.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
+        return op.store(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
     def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
-        r = op.packed(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
+        r = op.pack(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
         held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.patterns import Pattern, after, compile_patterns, decoded, encoded
+from ort_lite_cpu.operators.patterns import TextPattern, after, compile_patterns, decode, encode
 from ort_lite_cpu.operators.splitting import parts, words
 from ort_lite_cpu.operators.text_steps import Dims, Streamed, emit_texts
-from ort_lite_cpu.operators.words import BETWEEN, can_be_streamed
+from ort_lite_cpu.operators.words import BETWEEN, can_stream
 from ort_lite_cpu.operators.words import END as STOP
 from ort_lite_cpu.registry import STRING, operator
 from ort_lite_cpu.run.pace import Pace
@@ -18,7 +18,7 @@ Tokenize = Callable[[list[str]], list[list[str]]]
 """From texts to the tokens of each."""
 
 
-def _patterns(node: Node) -> list[Pattern]:
+def _patterns(node: Node) -> list[TextPattern]:
     """Return the patterns of the separators, that of the expression, or none if characters are the tokens."""
     separators, expression = node.attr("separators"), node.attr("tokenexp")
     if separators == [""] or (not separators and expression == "."):
@@ -78,7 +78,7 @@ class _Split(Streamed):
         stream = bytearray()
         for row in self._rows(texts):
             self._pace.check()
-            held = [encoded(word) if can_be_streamed([word]) else unknown for word in row]
+            held = [encode(word) if can_stream([word]) else unknown for word in row]
             stream += bytes([BETWEEN]).join(held) + bytes([STOP])
         return bytes(stream)
 
@@ -117,7 +117,7 @@ class _Letters:
 class _Between:
     """The texts between the separators, one kind of separator after the other."""
 
-    def __init__(self, separators: Sequence[str], patterns: Sequence[Pattern], least: int, pace: Pace) -> None:
+    def __init__(self, separators: Sequence[str], patterns: Sequence[TextPattern], least: int, pace: Pace) -> None:
         """`patterns` are the separators, compiled."""
         self._kinds = [_literal(text) or pattern for text, pattern in zip(separators, patterns, strict=True)]
         self._least, self._pace = least, pace
@@ -129,18 +129,18 @@ class _Between:
             tokens = [piece for token in tokens for piece in self._pieces(token, kind) if len(piece) >= least]
         return tokens
 
-    def _pieces(self, text: str, kind: str | Pattern) -> list[str]:
+    def _pieces(self, text: str, kind: str | TextPattern) -> list[str]:
         if isinstance(kind, str):
             return parts(self._pace, text, kind)
-        data = encoded(text)
-        return self._pace.beside(self._found, data, kind) if kind.is_costly(data) else self._found(data, kind)
+        data = encode(text)
+        return self._pace.beside(self._split_by, data, kind) if kind.is_costly(data) else self._split_by(data, kind)
 
-    def _found(self, data: bytes, pattern: Pattern) -> list[str]:
+    def _split_by(self, data: bytes, pattern: TextPattern) -> list[str]:
         pieces, start = [], 0
         for begin, end in pattern.find_all(data, self._pace):
-            pieces.append(decoded(data[start:begin]))
+            pieces.append(decode(data[start:begin]))
             start = end
-        return [*pieces, decoded(data[start:])]
+        return [*pieces, decode(data[start:])]
 
 
 _LITERAL = re.compile(r"(?:[^\\.+*?()|[\]{}^$]|\\[!-/:-@[-^`{-~])++")
@@ -154,18 +154,18 @@ def _literal(pattern: str) -> str:
 class _Found:
     """The matches in a text; behind one that is too short the search goes on at its second character."""
 
-    def __init__(self, pattern: Pattern, least: int, pace: Pace) -> None:
+    def __init__(self, pattern: TextPattern, least: int, pace: Pace) -> None:
         self._pattern, self._least, self._pace = pattern, least, pace
 
     def __call__(self, text: str) -> list[str]:
-        data = encoded(text)
+        data = encode(text)
         return self._pace.beside(self._tokens, data) if self._pattern.is_costly(data) else self._tokens(data)
 
     def _tokens(self, data: bytes) -> list[str]:
         tokens, start = [], 0
         while start <= len(data) and (span := self._pattern.find(data, start)) is not None:
             self._pace.check()
-            token = decoded(data[slice(*span)])
+            token = decode(data[slice(*span)])
             if len(token) >= self._least:
                 tokens.append(token)
                 start = span[1]
@@ -188,7 +188,7 @@ class _Runs:
         )
 
     def __call__(self, texts: list[str]) -> list[list[str]]:
-        spaced = self._translated(texts, self._spaced)
+        spaced = self._translate(texts, self._spaced)
         if spaced is None:
             return list(map(self._found, texts))
         found = [words(self._pace, text) for text in spaced.decode().split(chr(STOP))]
@@ -198,19 +198,19 @@ class _Runs:
         """Return the stream; None if a text has a character that it cannot hold. Words that are too short are in it."""
         parts = []
         for block in self._pace.texts(texts):
-            part = self._translated(block, self._streamed)
+            part = self._translate(block, self._streamed)
             if part is None:
                 return None
             parts.append(part + bytes([STOP]))
         return b"".join(parts) if parts else bytes([STOP])
 
-    def _translated(self, texts: list[str], table: bytes) -> bytes | None:
+    def _translate(self, texts: list[str], table: bytes) -> bytes | None:
         """The texts as one; None where that would not tell them apart."""
         parts = self._pace.pieces(texts[0]) if len(texts) == 1 else texts
         joined = (chr(STOP) if len(texts) > 1 else "").join(parts)
         if joined.count(chr(STOP)) != len(texts) - 1:
             return None
-        return b"".join(encoded(piece).translate(table) for piece in self._pace.pieces(joined))
+        return b"".join(encode(piece).translate(table) for piece in self._pace.pieces(joined))
 
 
 def _members(node: Node, expression: str) -> set[int]:

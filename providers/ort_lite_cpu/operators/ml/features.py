@@ -7,7 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
+from ort_lite.native.lang import OK, Ptr, cast, failure_status, like, native, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import one_of
@@ -81,7 +81,7 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
         if found < categories:
             y[i * categories + places[found]] = like(y, 1)
         elif zeros == 0:
-            return failed(UNKNOWN_CATEGORY, i)
+            return failure_status(UNKNOWN_CATEGORY, i)
     return OK
 
 

@@ -68,7 +68,7 @@ def _table(op: NodeLowering) -> tuple[Any, Any, Any]:
     return _list(op, "keys", source), _list(op, "values", target), default
 
 
-def _checked(op: NodeLowering) -> tuple[Any, Any, Any]:
+def _check_table(op: NodeLowering) -> tuple[Any, Any, Any]:
     keys, values, default = _table(op)
     if keys is None or values is None or len(keys) != len(values):
         counts = "not there" if keys is None or values is None else f"{len(keys)} and {len(values)}"
@@ -79,7 +79,7 @@ def _checked(op: NodeLowering) -> tuple[Any, Any, Any]:
 @operator("LabelEncoder", domain=ML, types=NUMBERS)
 def label_encoder(op: NodeLowering) -> None:
     """Numbers to numbers. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4."""
-    keys, values, default = _checked(op)
+    keys, values, default = _check_table(op)
     target = op.info().dtype
     assert target is not None
     _emit_search(op, keys, np.array([*values, default], to_numpy(target)))
@@ -96,13 +96,13 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     op.emit(encode, [x, op.array(known), op.array(table), y], size=x.size, count=len(known), work=x.size * 8)
     if texts:
         pace = op.pace
-        op.python(lambda numbers: [pace.picked(chosen, numbers)], [y])
+        op.python(lambda numbers: [pace.pick(chosen, numbers)], [y])
 
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
 def label_encoder_of_strings(op: NodeLowering) -> None:
     """Encode labels from or to strings. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
-    keys, values, default = _checked(op)
+    keys, values, default = _check_table(op)
     target = op.info().dtype
     assert target is not None
     dtype = to_numpy(target)
@@ -113,4 +113,4 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
     pace = op.pace
-    op.python(lambda x: [pace.mapped(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])
+    op.python(lambda x: [pace.map(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])

@@ -7,7 +7,7 @@ from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.matmul import Product, emit_gemm
 from ort_lite_cpu.operators.ml.scores import Labels, float_rows, kind_of, logistic, post_transform, scores_output
 from ort_lite_cpu.registry import operator
 
@@ -56,7 +56,7 @@ def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
     bias = op.array(intercepts) if len(intercepts) else None
     y = op.temporary("float32", (rows, targets)) if y is None else y
     spec = Product(rows, targets, depth, transposed=True, bias=bias)
-    emit_packed(op, spec, x, coefficients.reshape(targets, depth), source=coefficients, y=y)
+    emit_gemm(op, spec, x, coefficients.reshape(targets, depth), source=coefficients, y=y)
     return y
 
 

@@ -10,7 +10,7 @@ from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.matmul import Product, emit_gemm
 from ort_lite_cpu.operators.ml.scores import (
     Labels,
     float_rows,
@@ -221,7 +221,7 @@ class _Kernel(Record):
         linear = self.kind == "LINEAR"
         offset = np.full(count, bias if linear else self.offset, np.float32)
         spec = Product(rows, count, features, 1.0 if linear else self.gamma, True, bias=op.array(offset))
-        emit_packed(op, spec, x, vectors, source=vectors, y=y)
+        emit_gemm(op, spec, x, vectors, source=vectors, y=y)
         if not linear:
             size = rows * count
             op.emit(kernel_function, [y], count=size, degree=self.degree, kind=self.kind, work=size * 8)

@@ -39,7 +39,7 @@ class Hypotheses:
             return np.float32(total / np.power(np.float32(length), np.float32(self._settings.length_penalty)))
 
 
-class Step(NamedTuple):
+class BeamStep(NamedTuple):
     """The fate of each beam: (rows,) the score, the next token, and the row that it continues from."""
 
     scores: Array
@@ -72,10 +72,10 @@ def _largest(settings: Settings, row: Array, count: int) -> Array:
     return places[np.argsort(-row[places], kind="stable")[:count]]
 
 
-def advanced(settings: Settings, found: list[Hypotheses], sequences: Array, candidates: tuple[Array, Array, Array]) -> Step:
+def advance(settings: Settings, found: list[Hypotheses], sequences: Array, candidates: tuple[Array, Array, Array]) -> BeamStep:
     """Ends what has come to its end, and goes on with the best others. sequences: (rows, length)."""
     beams, batch = settings.beams, len(found)
-    step = Step(np.zeros(batch * beams, np.float32), np.zeros(batch * beams, np.int32), np.zeros(batch * beams, np.int64))
+    step = BeamStep(np.zeros(batch * beams, np.float32), np.zeros(batch * beams, np.int32), np.zeros(batch * beams, np.int64))
     every = candidates[0].reshape(-1)
     for b, (hypotheses, totals, sources, tokens) in enumerate(zip(found, *candidates, strict=True)):
         base = b * beams

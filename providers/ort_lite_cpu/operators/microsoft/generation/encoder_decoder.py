@@ -14,7 +14,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, TensorType
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured
-from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bound, cache_of, named
+from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bind_bodies, cache_of, check_names
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 
 
@@ -38,7 +38,7 @@ def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
         if settings.start < 0:
             raise settings.error("decoder_start_token_id is missing; a search with an encoder begins with that token")
-        return _Run(settings, bound((encoder, decoder), captured), layout, prompt, mask)
+        return _EncoderDecoderRun(settings, bind_bodies((encoder, decoder), captured), layout, prompt, mask)
 
     return form
 
@@ -48,10 +48,10 @@ def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
     node, joined = op.node, len(encoder.inputs) == 3
     wanted = ["encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"]
     if joined:
-        named(node, encoder, wanted, ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"])
+        check_names(node, encoder, wanted, ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"])
     else:
-        named(node, encoder, wanted[:2], ["present_key_cross_0", "present_value_cross_0"])
-    named(node, decoder, ["input_ids", "encoder_attention_mask"], ["logits"])
+        check_names(node, encoder, wanted[:2], ["present_key_cross_0", "present_value_cross_0"])
+    check_names(node, decoder, ["input_ids", "encoder_attention_mask"], ["logits"])
     first_past = 3 if len(decoder.inputs) > 2 and decoder.inputs[2].name == "encoder_hidden_states" else 2
     pasts, presents, layers = len(decoder.inputs) - first_past, len(decoder.outputs) - 1, (len(decoder.outputs) - 1) // 2
     if layers and pasts in (4 * layers + 1, 4 * layers + 3):
@@ -69,7 +69,7 @@ def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
     return _Layout(first_past, layers, whole, joined, cache_of(node, decoder, first_past, 4))
 
 
-class _Run:
+class _EncoderDecoderRun:
     """One search. `_fixed` goes into every call of the decoder, between the tokens and what attention to itself remembers."""
 
     def __init__(self, settings: Settings, bodies: Sequence[Body], layout: _Layout, prompt: Array, mask: Array | None) -> None:

@@ -19,12 +19,12 @@ SHARED = (
 """The form that is refused: its calls would write into one another's past, which bodies here do not."""
 
 
-def bound(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:
+def bind_bodies(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:
     """Return the bodies with their captured values."""
-    return [partial(_called, body, captured) for body in bodies]
+    return [partial(_call, body, captured) for body in bodies]
 
 
-def _called(body: Captured, captured: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def _call(body: Captured, captured: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     return body(inputs, captured)
 
 
@@ -52,7 +52,7 @@ def width_of(node: Node, graph: Graph, logits: int = 0) -> int:
     return shape[2]
 
 
-def named(node: Node, graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def check_names(node: Node, graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Raises InvalidGraph where the first inputs or outputs have other names: they would be taken for what they are not."""
     for kind, values, names in (("inputs", graph.inputs, inputs), ("outputs", graph.outputs, outputs)):
         came = [value.name for value in values[: len(names)]]

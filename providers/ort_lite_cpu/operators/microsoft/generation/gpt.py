@@ -10,7 +10,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured
-from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bound, cache_of, named
+from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bind_bodies, cache_of, check_names
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 
 FIRST_PAST = 3
@@ -18,7 +18,7 @@ FIRST_PAST = 3
 
 def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -> Form:
     """Build the search of [decoder] or [decoder, init_decoder], which is for the first call."""
-    kinds = {(len(graph.inputs) - FIRST_PAST, _checked(op, graph)) for graph in graphs}
+    kinds = {(len(graph.inputs) - FIRST_PAST, _check_body(op, graph)) for graph in graphs}
     if len(kinds) > 1:
         raise InvalidGraph(
             f"{op.node}: decoder and init_decoder differ in what they remember: layers, heads, head size or type"
@@ -27,14 +27,14 @@ def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -
     decoder, first = bodies[0], bodies[-1]
 
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
-        return _Run(settings, bound((first, decoder), captured), cache, layers, prompt, mask)
+        return _GPTRun(settings, bind_bodies((first, decoder), captured), cache, layers, prompt, mask)
 
     return form
 
 
-def _checked(op: NodeLowering, graph: Graph) -> Cache:
+def _check_body(op: NodeLowering, graph: Graph) -> Cache:
     """Return the form of past_0. Raises InvalidGraph for a body that is no decoder, NotImplemented for `SHARED`."""
-    named(op.node, graph, ["input_ids", "position_ids", "attention_mask", "past_0"], ["logits", "present_0"])
+    check_names(op.node, graph, ["input_ids", "position_ids", "attention_mask", "past_0"], ["logits", "present_0"])
     more = len(graph.inputs) - len(graph.outputs) - 2
     if more in (1, 2, 3):
         raise op.reject(SHARED)
@@ -46,7 +46,7 @@ def _checked(op: NodeLowering, graph: Graph) -> Cache:
     return cache_of(op.node, graph, FIRST_PAST, 5)
 
 
-class _Run:
+class _GPTRun:
     """One search. Positions count what is not pad, whatever attention_mask says, as in onnxruntime; those of pads are 0."""
 
     def __init__(

@@ -11,7 +11,7 @@ from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.microsoft.generation.encoder_decoder import encoder_decoder
 from ort_lite_cpu.operators.microsoft.generation.forms import Form, Run, width_of
 from ort_lite_cpu.operators.microsoft.generation.gpt import gpt
-from ort_lite_cpu.operators.microsoft.generation.settings import Settings, checked, optional, scalar
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings, check_settings, optional, scalar
 
 DECODER_ONLY, ENCODER_DECODER = 0, 1
 Search = Callable[[Settings, Run, Sequence[Any]], list[Any]]
@@ -32,7 +32,7 @@ def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kin
     def step(*arrays: Any) -> list[Any]:
         inputs, prompt = arrays[:given], arrays[0]
         settings = _settings(str(op.node), vocabulary, attributes, inputs, places)
-        settings = checked(settings, prompt, 1 if encoded else prompt.shape[1])
+        settings = check_settings(settings, prompt, 1 if encoded else prompt.shape[1])
         mask = optional(inputs, places["mask"])
         if mask is not None and mask.shape != prompt.shape:
             raise settings.error(f"attention_mask has shape {mask.shape}; that of input_ids, {prompt.shape}, is expected")

@@ -53,8 +53,8 @@ def sampling(op: NodeLowering) -> None:
         def choose(scores: Array) -> Array:
             for row, target in zip(scores, drawn_by, strict=True):
                 settings.check()
-                target[:] = filtered(nucleus, row[None])[0]
-            return np.array([drawn(row, generator.uniform()) for row in drawn_by], np.int32)
+                target[:] = filter_scores(nucleus, row[None])[0]
+            return np.array([draw_token(row, generator.uniform()) for row in drawn_by], np.int32)
 
         return [greedy(settings, run, len(arrays[0]), choose), drawn_by]
 
@@ -77,7 +77,7 @@ class Generator:
         return self._state
 
 
-def filtered(nucleus: Nucleus, scores: Array) -> Array:
+def filter_scores(nucleus: Nucleus, scores: Array) -> Array:
     """scores (B, V), those of unlikely tokens `filter_value`. O(B V log V)."""
     made = scores.copy()
     order = np.argsort(-scores if nucleus.custom else scores, axis=1, kind="stable")
@@ -97,7 +97,7 @@ def filtered(nucleus: Nucleus, scores: Array) -> Array:
     return made
 
 
-def drawn(scores: Array, number: float) -> int:
+def draw_token(scores: Array, number: float) -> int:
     """The token at `number` of [0, 1) of the probabilities of scores (V,). What is not finite has none."""
     finite = np.isfinite(scores)
     largest = scores[finite].max(initial=np.finfo(np.float32).min)

@@ -15,14 +15,14 @@ def log_softmax(logits: Array) -> Array:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float32)
 
 
-def processed(settings: Settings, scores: Array, sequences: Array, first: bool) -> None:
+def process_scores(settings: Settings, scores: Array, sequences: Array, first: bool) -> None:
     """Changes scores (rows, V) in onnxruntime's order. sequences: (rows, length) so far; first: nothing is chosen yet.
 
     Cost: rows * (V + length * ngram).
     """
     s = settings
     if s.repetition_penalty != 1.0:
-        _repeated(s, scores, sequences)
+        _penalize_repeats(s, scores, sequences)
     if 0 < s.ngram <= sequences.shape[1]:
         _ngrams(s, scores, sequences)
     if s.vocab_mask is not None:
@@ -37,7 +37,7 @@ def processed(settings: Settings, scores: Array, sequences: Array, first: bool) 
         scores -= np.repeat(s.presence_mask, s.beams, axis=0) * np.float32(s.presence_penalty)
 
 
-def _repeated(settings: Settings, scores: Array, sequences: Array) -> None:
+def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> None:
     """A token of the sequence gets less likely, once, however often it is there."""
     penalty = np.float32(settings.repetition_penalty)
     for row, sequence in zip(scores, sequences, strict=True):

@@ -10,10 +10,10 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.microsoft.generation.beams import Hypotheses, advanced, best
+from ort_lite_cpu.operators.microsoft.generation.beams import Hypotheses, advance, best
 from ort_lite_cpu.operators.microsoft.generation.forms import Run
 from ort_lite_cpu.operators.microsoft.generation.node import DECODER_ONLY, ENCODER_DECODER, emit_search
-from ort_lite_cpu.operators.microsoft.generation.scores import log_softmax, processed
+from ort_lite_cpu.operators.microsoft.generation.scores import log_softmax, process_scores
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings, floats, optional, scalar
 from ort_lite_cpu.registry import operator
 
@@ -39,7 +39,7 @@ def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
     first = True
     while True:
         scores = floats(settings, logits)
-        processed(settings, scores, sequences, first)
+        process_scores(settings, scores, sequences, first)
         tokens = choose(scores)
         ended |= tokens == settings.eos
         tokens = np.where(ended, np.int32(settings.pad), tokens)
@@ -66,7 +66,7 @@ def beam_search(op: NodeLowering) -> None:
     def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
         if scalar(settings.node, "logits_processor", optional(arrays, 11), 0):
             raise settings.error("logits_processor is not 0; what it asks for is of model_type 2 (Whisper)")
-        sequences, totals, scores = beamed(settings, run, len(arrays[0]), op.wants(2))
+        sequences, totals, scores = search_beams(settings, run, len(arrays[0]), op.wants(2))
         with np.errstate(over="ignore"):  # of what no beam goes on with: -1e9 is -inf in float16
             return [sequences, totals.astype(dtype), scores.astype(dtype)]
 
@@ -74,7 +74,7 @@ def beam_search(op: NodeLowering) -> None:
     emit_search(op, step, places, (DECODER_ONLY, ENCODER_DECODER))
 
 
-def beamed(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[Array, Array, Array]:
+def search_beams(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[Array, Array, Array]:
     """Return the operator's outputs; without `keep` nothing of the last one."""
     sequences, logits = run.begin()
     found = [Hypotheses(settings) for _ in range(batch)]
@@ -83,20 +83,20 @@ def beamed(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[Array,
     kept = np.zeros((turns if keep else 0, batch, settings.beams, settings.vocabulary), np.float32)
     for turn in range(turns):
         scores = log_softmax(floats(settings, logits))
-        processed(settings, scores, sequences, turn == 0)
+        process_scores(settings, scores, sequences, turn == 0)
         scores += totals[:, None]
         if keep:
             kept[turn] = scores.reshape(kept.shape[1:])
-        totals, tokens, rows = advanced(settings, found, sequences, best(settings, scores, batch))
+        totals, tokens, rows = advance(settings, found, sequences, best(settings, scores, batch))
         sequences = np.concatenate([sequences[rows], tokens[:, None]], axis=1)
         if all(each.done for each in found):
             break
         if turn + 1 < turns:
             logits = run.go_on(sequences, rows)
-    return *_returned(settings, found, sequences, totals), kept
+    return *_best_sequences(settings, found, sequences, totals), kept
 
 
-def _returned(settings: Settings, found: Sequence[Hypotheses], sequences: Array, totals: Array) -> tuple[Array, Array]:
+def _best_sequences(settings: Settings, found: Sequence[Hypotheses], sequences: Array, totals: Array) -> tuple[Array, Array]:
     """The best of each of the batch, filled up with pads, and their scores; what has not come to an end counts as it is."""
     shape = (len(found), settings.returned)
     made, scores = np.full((*shape, settings.max_length), settings.pad, np.int32), np.zeros(shape, np.float32)

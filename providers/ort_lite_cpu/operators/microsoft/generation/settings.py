@@ -51,7 +51,7 @@ class Settings(Record, eq=False):
         """Raises Cancelled or DeadlineExceeded where the run shall end."""
         options = run_options()
         if options is not None and options.terminate:
-            raise options.ended(f"in {self.node}")
+            raise options.termination(f"in {self.node}")
 
 
 def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
@@ -63,7 +63,7 @@ def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
     return array.reshape(-1)[0].item()
 
 
-def checked(settings: Settings, prompt: Array, length: int) -> Settings:
+def check_settings(settings: Settings, prompt: Array, length: int) -> Settings:
     """The settings. Raises InvalidArgument for what does not go together, or not with input_ids (B, S) of which `length` count."""
     s, (batch, columns) = settings, prompt.shape
     if columns == 0:

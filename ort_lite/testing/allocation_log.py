@@ -11,7 +11,7 @@ ALIGNMENT = 64
 SIZES = (1, 63, 64, 1000, 1 << 16)
 
 
-class Ledger:
+class AllocationLog:
     """A log of the `allocate` and `free` calls of an allocator whose methods can be replaced.
 
     A handle that nobody holds any more counts as freed, because some allocators' handles free themselves.
@@ -29,7 +29,7 @@ class Ledger:
             memory.allocate, memory.free = self.allocate, self.free  # type: ignore[method-assign]
 
     @classmethod
-    def of(cls, memory: Allocator) -> "Ledger":
+    def of(cls, memory: Allocator) -> "AllocationLog":
         """Return the log of an allocator that already has one, or start one."""
         known = getattr(memory.allocate, "__self__", None)
         return known if isinstance(known, cls) else cls(memory)
@@ -101,7 +101,7 @@ class Ledger:
             self._free(again)
         except Exception:  # noqa: BLE001  # an error is right, whichever
             return []
-        return ["freeing twice changed the books: expected an error, or no effect"] if self.in_use() != used else []
+        return ["freeing twice changed the log: expected an error, or no effect"] if self.in_use() != used else []
 
 
 def _key(handle: Any) -> int:

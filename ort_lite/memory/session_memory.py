@@ -1,6 +1,6 @@
 """The scratch memory of one session: its source, its limit and its planner.
 
-The session creates the account; its providers find it in `SessionOptions.account` when they are configured.
+The session creates a SessionMemory; its providers find it in `SessionOptions.session_memory` when they are configured.
 """
 
 from functools import partial
@@ -20,8 +20,8 @@ LIMIT_KEY = "session.memory_limit_bytes"
 """A session's config entry: the most bytes for its constants, packed weights, scratch memory and strings together."""
 
 
-class Account:
-    """The memory account of one session. With an `environment`, it uses the pools shared by the whole process."""
+class SessionMemory:
+    """The memory of one session. With an `environment`, it uses the pools shared by the whole process."""
 
     def __init__(self, limit: int | None = None, keep: bool = True, environment: "Environment | None" = None) -> None:
         """Without `keep`, scratch memory is freed after each run."""
@@ -72,8 +72,8 @@ class Account:
         return {"shared": self.is_shared, **{name: sum(getattr(s, own) for s in every) for name, own in names.items()}}
 
 
-def account_of(options: "SessionOptions") -> Account:
-    """Return the account for a session with these options. Raises InvalidArgument for invalid or conflicting config entries."""
+def session_memory_of(options: "SessionOptions") -> SessionMemory:
+    """Return the memory for a session with these options. Raises InvalidArgument for invalid or conflicting config entries."""
     text, is_shared = options.config(LIMIT_KEY, ""), options.config(config_keys.ENVIRONMENT, "0") == "1"
     if text and not (text.isascii() and text.isdigit()):
         raise InvalidArgument(f"{LIMIT_KEY} is {text!r}: expected a number of bytes")
@@ -82,7 +82,7 @@ def account_of(options: "SessionOptions") -> Account:
             f"{LIMIT_KEY} and {config_keys.ENVIRONMENT} exclude each other: limit what sessions share by `max_mem` of the allocator"
         )
     keep = options.enable_cpu_mem_arena and options.config(config_keys.CPU_ARENA, "1") != "0"
-    return Account(int(text) if text else None, keep, _environment() if is_shared else None)
+    return SessionMemory(int(text) if text else None, keep, _environment() if is_shared else None)
 
 
 def _environment() -> "Environment":

@@ -1,4 +1,4 @@
-// The panel of a desk: what to look at and who runs it. A change is looked at as soon as the server has done it.
+// The panel of a playground: what to look at and who runs it. A change is looked at as soon as the server has done it.
 import { show } from "../../../view/page/main.js";
 import { element, say } from "../../../view/page/state.js";
 import { makeProviders } from "./providers.js";
@@ -13,7 +13,7 @@ async function ask(method, path, body) {
   try {
     answer = await fetch(path, { method, ...sent });
   } catch {
-    throw new Error("The desk does not answer: start ort-lite desk again, and open the address that it prints.");
+    throw new Error("The playground does not answer: start ort-lite desk again, and open the address that it prints.");
   }
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error);
@@ -30,20 +30,20 @@ async function over(job, told) {
   return job;
 }
 
-/** Does one wish after the other; of those that come meanwhile the last, and ends what is not wanted any more. */
+/** Does one request after the other; of those that come meanwhile the last, and ends what is not wanted any more. */
 function makeWorker(told, shown) {
   let next = null;
   let busy = false;
-  async function finish(wish) {
+  async function finish(request) {
     await over(await ask("DELETE", "job"), told); // what a page that is gone began
-    const begun = await ask("POST", "job", wish);
+    const begun = await ask("POST", "job", request);
     const job = await over(begun, told);
-    if (job.number !== begun.number) throw new Error("Another page of this desk has begun something else.");
+    if (job.number !== begun.number) throw new Error("Another page of this playground has begun something else.");
     if (job.state === "done" && !next) shown(await ask("GET", "job/result"));
     told(job);
   }
-  return async (wish) => {
-    next = wish;
+  return async (request) => {
+    next = request;
     if (busy) return void (await ask("DELETE", "job").catch(() => null));
     busy = true;
     while (next) {
@@ -56,7 +56,7 @@ function makeWorker(told, shown) {
 }
 
 function field(label, input) {
-  input.id = `desk-${label.match(/\w+/)[0].toLowerCase()}`;
+  input.id = `playground-${label.match(/\w+/)[0].toLowerCase()}`;
   return element("div", { class: "field" }, element("label", { for: input.id }, label), input);
 }
 
@@ -84,11 +84,11 @@ function makeOptions({ levels, chosen }) {
 
 /** {root, tell(job)}: where the work is, and a button that ends it. */
 function makeStatus() {
-  const text = element("p", { id: "desk-said", role: "status" });
+  const text = element("p", { id: "playground-said", role: "status" });
   const bar = element("progress", { "aria-label": "Working", hidden: true });
   const end = element("button", { type: "button", hidden: true, onclick: () => ask("DELETE", "job").catch(() => null) }, "End it");
   return {
-    root: element("div", { class: "desk-status" }, bar, text, end),
+    root: element("div", { class: "playground-status" }, bar, text, end),
     tell(job) {
       text.textContent = job.state === "done" ? `Done in ${job.seconds.toFixed(2)} s.` : job.said;
       text.classList.toggle("failed", job.state === "failed");
@@ -97,13 +97,13 @@ function makeStatus() {
   };
 }
 
-function makeDesk(about) {
+function makePlayground(about) {
   const model = element("select", {}, ...options(about.models.map(({ name }) => name)));
   const providers = makeProviders(about.providers, about.chosen.providers, () => look());
   const settings = makeOptions(about);
   const inputs = makeInputs(about.chosen);
   const status = makeStatus();
-  const results = element("div", { class: "desk-results" });
+  const results = element("div", { class: "playground-results" });
   let before = null;
   const told = (job) => {
     status.tell(job);
@@ -119,9 +119,9 @@ function makeDesk(about) {
     before = { model: result.model, document: plain };
     say(`${result.model} is shown.`);
   });
-  const wish = () => ({ model: model.value, providers: providers.names(), ...settings.values(), ...inputs.values() });
-  const look = () => start({ ...wish(), run: false });
-  const form = element("form", { onsubmit: (event) => { event.preventDefault(); start({ ...wish(), run: true }); } },
+  const request = () => ({ model: model.value, providers: providers.names(), ...settings.values(), ...inputs.values() });
+  const look = () => start({ ...request(), run: false });
+  const form = element("form", { onsubmit: (event) => { event.preventDefault(); start({ ...request(), run: true }); } },
     field("Model", model), providers.root, settings.root, inputs.root, element("button", { class: "primary" }, "Run"));
   for (const part of [model, settings.root]) part.addEventListener("change", look);
   look();
@@ -130,27 +130,27 @@ function makeDesk(about) {
 
 /** The button that folds the panel, in the page's header; there is room for both where the window is wide. */
 function makeFold(root) {
-  const button = element("button", { type: "button", "aria-controls": "desk" }, "Desk");
+  const button = element("button", { type: "button", "aria-controls": "playground" }, "Playground");
   const fold = (open) => {
     button.setAttribute("aria-expanded", open);
     root.hidden = !open;
-    document.body.classList.toggle("has-desk", open);
+    document.body.classList.toggle("has-playground", open);
   };
   button.addEventListener("click", () => fold(root.hidden));
   fold(matchMedia("(min-width: 1000px)").matches);
   return button;
 }
 
-async function openDesk() {
-  const root = element("aside", { id: "desk", "aria-label": "Desk" });
+async function openPlayground() {
+  const root = element("aside", { id: "playground", "aria-label": "Playground" });
   const header = document.querySelector("header");
   header.prepend(makeFold(root));
   header.after(root);
   try {
-    root.append(...makeDesk(await ask("GET", "about")));
+    root.append(...makePlayground(await ask("GET", "about")));
   } catch (error) {
     root.append(element("p", { class: "failed", role: "alert" }, error.message));
   }
 }
 
-openDesk();
+openPlayground();

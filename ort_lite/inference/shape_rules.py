@@ -20,7 +20,7 @@ from ort_lite.dtypes import Array, DType, from_numpy, itemsize
 from ort_lite.errors import InvalidGraph, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.types import TensorType, Type
-from ort_lite.inference.schema import Kind, Schemas, SchemaSource, kind_of, shown
+from ort_lite.inference.schema import Kind, Schemas, SchemaSource, format_kind, kind_of
 from ort_lite.inference.schema_text import OpSchema
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape, product
@@ -76,7 +76,7 @@ Seen = dict[Node, Sequence[Info | None]]
 """What the nodes of a body were given in an earlier pass."""
 
 
-class Driver(Protocol):
+class InferenceContext(Protocol):
     """The inference that an Op is part of, as the Op sees it."""
 
     @property
@@ -84,7 +84,7 @@ class Driver(Protocol):
         """True if a shape that cannot be inferred is an error."""
 
     @property
-    def checked(self) -> bool:
+    def checks_all(self) -> bool:
         """True if nodes are checked against their schemas."""
 
     @property
@@ -94,10 +94,10 @@ class Driver(Protocol):
     def fresh(self, hint: str) -> Dim:
         """Create a symbol with a name that resembles `hint`."""
 
-    def made_since(self, dim: Dim, count: int) -> bool:
+    def is_newer(self, dim: Dim, count: int) -> bool:
         """Return True if `dim` depends on a symbol created after the first `count`."""
 
-    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
+    def infer_body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
         """Infer the outputs of a nested graph for these inputs."""
 
 
@@ -106,7 +106,7 @@ class Op:
 
     __slots__ = ("_inference", "inputs", "node")
 
-    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: Driver) -> None:
+    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: InferenceContext) -> None:
         self.node, self.inputs, self._inference = node, inputs, inference
 
     @property
@@ -127,7 +127,7 @@ class Op:
         """Return True if a whole model is inferred, each node of which is checked for what its schema does not say. A
         provider lowers nodes that were, and rejects by itself what only the run shows.
         """
-        return self._inference.checked
+        return self._inference.checks_all
 
     def info(self, index: int) -> Info:
         """Raises ShapeInferenceError when the input is left out."""
@@ -156,7 +156,7 @@ class Op:
 
     def contents(self, index: int) -> tuple[Dim, ...]:
         """Row-major elements of a small integer input. Raises ContentsUnknown."""
-        contents = self.known(index)
+        contents = self.contents_or_none(index)
         if contents is None:
             raise ContentsUnknown(index)
         return contents
@@ -168,9 +168,12 @@ class Op:
             raise self.error(f"input {index} has {len(contents)} elements, expected one")
         return contents[0]
 
-    def known(self, index: int) -> tuple[Dim, ...] | None:
+    def contents_or_none(self, index: int) -> tuple[Dim, ...] | None:
         """Return the contents; None if they are not known."""
         return self.info(index).contents
+
+    known = contents_or_none
+    """The name in earlier releases."""
 
     def needs(self, unknown: RankUnknown | ContentsUnknown) -> None:
         """Says that the outputs depend on what is not known: a strict inference ends with this exception.
@@ -194,7 +197,7 @@ class Op:
     def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
         """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
-        if type_.shape and self._inference.checked:
+        if type_.shape and self._inference.checks_all:
             self._check_size(type_)
         if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
             return Info(type_)
@@ -233,11 +236,11 @@ class Op:
             declared = kind_of(value.type)
             if kind is not None and declared not in (kind, None):
                 which = f"input {index} ({value.name!r}) of its body {graph.name!r}"
-                raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}").about(
-                    self.node
-                )
+                raise InvalidGraph(
+                    f"{self.node}: {which} is declared {format_kind(declared)}, but is given {format_kind(kind)}"
+                ).about(self.node)
         try:
-            return self._inference.nested(graph, inputs, seen, certain)
+            return self._inference.infer_body(graph, inputs, seen, certain)
         except ShapeInferenceError as error:
             error.inside(f"{graph.name!r} of {self.node}")
             raise
@@ -254,7 +257,7 @@ class Op:
 
     def is_inner(self, dim: Dim, scope: int) -> bool:
         """Return True if a symbol created since `scope` occurs in `dim`: it has no meaning outside of its body."""
-        return self._inference.count > scope and self._inference.made_since(dim, scope)
+        return self._inference.count > scope and self._inference.is_newer(dim, scope)
 
     def error(self, message: str) -> ShapeInferenceError:
         """Return the error that names the node, with the types of its inputs."""
@@ -334,12 +337,12 @@ class ShapeRules:
             for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
                 self._rules.setdefault(key, []).append(rule)
 
-    def preceded_by(
+    def prepend(
         self, more: Iterable[ShapeRule | list[ShapeRule] | RuleFamily], schemas: Iterable[OpSchema | SchemaSource] = ()
     ) -> "ShapeRules":
         """These rules and schemas, and before them `more`."""
         given = list(schemas)
-        joined = self.schemas.preceded_by(given) if given else self.schemas
+        joined = self.schemas.prepend(given) if given else self.schemas
         made = ShapeRules((rule for one in more for rule in (one if isinstance(one, list) else [one])), joined)
         for key, rules in self._rules.items():
             made._rules[key] = [*made._rules.get(key, ()), *rules]
@@ -356,13 +359,13 @@ class ShapeRules:
         if found is None:
             if key not in self._rules:  # names of models that come and go are not kept
                 return None
-            found = self._ready[key] = self._loaded(key)
+            found = self._ready[key] = self._load(key)
         for rule in found:
             if rule.since <= node.version:
                 return rule
         return None
 
-    def _loaded(self, key: tuple[str, str]) -> list[ShapeRule]:
+    def _load(self, key: tuple[str, str]) -> list[ShapeRule]:
         """The rules of an operator, newest first; of two for one version the one that was given first."""
         given = self._rules.get(key, ())
         rules = [rule for one in given for rule in (one.load() if isinstance(one, RuleFamily) else [one])]

@@ -1,4 +1,4 @@
-"""What a request may ask of a desk, and what is said where it asks for something else."""
+"""What a request may ask of a playground, and what is said where it asks for something else."""
 
 import json
 from typing import Any
@@ -6,21 +6,23 @@ from typing import Any
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.tools.playground.wish import Wish, wish_of
+from ort_lite.tools.playground.playground_request import PlaygroundRequest, parse_request
 
 MODELS, PROVIDERS = {"a.onnx", "b.onnx"}, ["FirstExecutionProvider", "CPUExecutionProvider"]
 
 
-def wish(**given: Any) -> Wish:
-    return wish_of(json.dumps({"model": "a.onnx", "providers": ["CPUExecutionProvider"]} | given).encode(), MODELS, PROVIDERS)
+def request(**given: Any) -> PlaygroundRequest:
+    return parse_request(
+        json.dumps({"model": "a.onnx", "providers": ["CPUExecutionProvider"]} | given).encode(), MODELS, PROVIDERS
+    )
 
 
 def test_what_is_left_out_is_as_on_the_command_line() -> None:
-    assert wish() == Wish("a.onnx", ("CPUExecutionProvider",))
+    assert request() == PlaygroundRequest("a.onnx", ("CPUExecutionProvider",))
 
 
 def test_a_wish_becomes_arguments_of_the_command_line() -> None:
-    made = wish(providers=PROVIDERS, level="basic", threads=2, config=["k=v"], shapes=["x=1"], seed=3).arguments()
+    made = request(providers=PROVIDERS, level="basic", threads=2, config=["k=v"], shapes=["x=1"], seed=3).arguments()
     assert (made.providers, made.level, made.threads) == ("FirstExecutionProvider,CPUExecutionProvider", "basic", 2)
     assert (made.config, made.shape, made.seed) == (("k=v",), ("x=1",), 3)
 
@@ -46,6 +48,6 @@ def test_a_wish_becomes_arguments_of_the_command_line() -> None:
 )
 def test_what_does_not_fit_is_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        wish(**given)
+        request(**given)
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400

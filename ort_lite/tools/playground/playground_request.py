@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record
-from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.arguments import LEVELS
 
 LONGEST = 3600.0
 """Seconds that a run may be given."""
@@ -17,7 +17,7 @@ _MANY = 256
 """Entries of one list."""
 
 
-class Wish(Record):
+class PlaygroundRequest(Record):
     """A request: a model by name, its providers in order, and the feeds of a run. `run` is False to view the partitions only."""
 
     model: str
@@ -48,7 +48,7 @@ class Wish(Record):
         )
 
 
-def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) -> Wish:
+def parse_request(body: bytes, models: Collection[str], providers: Collection[str]) -> PlaygroundRequest:
     """Parse a request. Raises InvalidArgument that names the field, what it holds and what was expected."""
     try:
         given = json.loads(body)
@@ -56,10 +56,12 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
         raise InvalidArgument(f"the request is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise InvalidArgument("the request is no JSON object")
-    unknown = [name for name in given if name not in Wish.__match_args__]
+    unknown = [name for name in given if name not in PlaygroundRequest.__match_args__]
     if unknown:
-        raise InvalidArgument(f"{unknown[0][:80]!r}: no field of a request{hint(unknown[0][:80], Wish.__match_args__)}")
-    return Wish(
+        raise InvalidArgument(
+            f"{unknown[0][:80]!r}: no field of a request{hint(unknown[0][:80], PlaygroundRequest.__match_args__)}"
+        )
+    return PlaygroundRequest(
         model=_one_of(given, "model", models),
         providers=tuple(_check_choice(name, "providers", providers) for name in _texts(given, "providers")),
         level=_one_of({"level": "all"} | given, "level", LEVELS),

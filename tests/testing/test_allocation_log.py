@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.memory.allocators import ArenaAllocator
 from ort_lite.provider import CPU, Device
-from ort_lite.testing.ledger import Ledger, address_of
+from ort_lite.testing.allocation_log import AllocationLog, address_of
 
 
 class Addresses:
@@ -41,46 +41,46 @@ class SelfFreeing(Addresses):
 
 def test_a_good_allocator_has_no_problems() -> None:
     for memory in (Addresses(), SelfFreeing(), ArenaAllocator(CPU)):
-        assert Ledger.of(memory).trials() == []
+        assert AllocationLog.of(memory).trials() == []
 
 
 def test_an_address_that_is_given_again_was_not_freed_twice() -> None:
     memory = Addresses()
-    ledger = Ledger.of(memory)
+    log = AllocationLog.of(memory)
     for _ in range(3):
         memory.free(int(str(memory.allocate(10))))  # equal, and another object
-    assert ledger.problems == []
-    assert ledger.in_use() == 0
+    assert log.problems == []
+    assert log.in_use() == 0
 
 
 def test_what_is_freed_twice_is_noted() -> None:
     memory = Addresses()
-    ledger = Ledger.of(memory)
+    log = AllocationLog.of(memory)
     address = memory.allocate(10)
     memory.free(address)
     with pytest.raises(KeyError):
         memory.free(address)
-    assert ledger.problems == ["something was freed twice"]
+    assert log.problems == ["something was freed twice"]
 
 
 def test_a_handle_that_died_is_given_back() -> None:
     memory = SelfFreeing()
-    ledger = Ledger.of(memory)
+    log = AllocationLog.of(memory)
     handle = memory.allocate(10)
-    assert ledger.in_use() == 10
+    assert log.in_use() == 10
     del handle
-    assert ledger.in_use() == 0
+    assert log.in_use() == 0
 
 
 def test_addresses_that_overlap_or_lie_askew_are_found() -> None:
-    problems = Ledger.of(Addresses(step=1000)).trials()
+    problems = AllocationLog.of(Addresses(step=1000)).trials()
     assert "1 bytes lie at 0x3e8, no multiple of 64" in problems
-    assert Ledger.of(Addresses(step=512)).trials() == ["65536 bytes at 0xa00 overlap what was given before"]
+    assert AllocationLog.of(Addresses(step=512)).trials() == ["65536 bytes at 0xa00 overlap what was given before"]
 
 
 def test_an_allocator_has_one_ledger() -> None:
     memory = Addresses()
-    assert Ledger.of(memory) is Ledger.of(memory)
+    assert AllocationLog.of(memory) is AllocationLog.of(memory)
 
 
 def test_handles_say_where_they_lie() -> None:

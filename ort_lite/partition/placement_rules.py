@@ -15,7 +15,7 @@ class _Order(Record):
     rule: PlacementRule
 
 
-class Rules:
+class PlacementRules:
     """The placement rules of a session, applied to its graph.
 
     A hard rule always holds. A soft rule keeps within the hard ones, and holds until nobody that it names takes the node.
@@ -77,7 +77,7 @@ class Rules:
         wanted = set(rule.providers)
         return frozenset(k for k, label in enumerate(self._labels) if label in wanted or label.partition("#")[0] in wanted)
 
-    def graph_changed(self) -> None:
+    def handle_graph_change(self) -> None:
         """Put soft rules in force again: a node that nobody took may find a provider now."""
         self._released.clear()
 
@@ -103,7 +103,7 @@ class Rules:
         inside = (inner for body in node.subgraphs() for inner in body.all_nodes())
         return next((f"{inner}: {why}" for inner in inside if (why := self.obstacle(index, inner)) is not None), None)
 
-    def followed(self, index: int, node: Node) -> str:
+    def rule_for(self, index: int, node: Node) -> str:
         """Return the rule by which that provider has the node, or ""."""
         order = self._order(node)
         return str(order.rule) if order is not None and index in order.providers else ""

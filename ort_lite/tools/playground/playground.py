@@ -7,15 +7,15 @@ from typing import Any
 
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli import session_arguments
-from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.arguments import LEVELS
 from ort_lite.tools.cli.providers_command import row
 from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles
+from ort_lite.tools.playground.playground_request import parse_request
 from ort_lite.tools.playground.session_job import run_request
-from ort_lite.tools.playground.wish import wish_of
 
 
-class Desk:
+class Playground:
     """The playground of one command. All methods are thread-safe. Raises what `models_of` raises."""
 
     def __init__(self, arguments: Namespace) -> None:
@@ -44,12 +44,14 @@ class Desk:
 
     def _default_providers(self) -> list[str]:
         """Return the providers of --providers, or those that sessions use by default."""
-        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"]]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Start the job that a request describes. Raises InvalidArgument, or Busy while another job runs."""
-        wish = wish_of(body, self.models, [each["name"] for each in self._providers])
-        return self._jobs.start(partial(run_request, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
+        request = parse_request(body, self.models, [each["name"] for each in self._providers])
+        return self._jobs.start(
+            partial(run_request, request=request, path=self.models[request.model], given=self._given)
+        ).as_dict()
 
     def job(self) -> PlaygroundJob | None:
         """Return the job that was started last."""

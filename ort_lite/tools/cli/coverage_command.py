@@ -1,0 +1,81 @@
+"""`ort-lite coverage MODELS --provider X`: report how much of some models a provider runs, and what to implement next."""
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.log.progress_line import ProgressLine
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.exit_status import ExitStatus
+from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
+from ort_lite.tools.cli.printing import print_json, print_table, print_text
+from ort_lite.tools.coverage import Coverage, ModelCoverage, Ranked, coverage_of
+from ort_lite.tools.coverage.coverage import Sums
+from ort_lite.tools.coverage.coverage_page import page, summarize
+
+COLUMNS = ("nodes", "ms", "share", "models", "last gap of")
+
+
+def main(arguments: Namespace) -> ExitStatus:
+    """Run `ort-lite coverage`. Returns MODEL if a model could not be partitioned or run."""
+    providers = session_arguments.providers(arguments)
+    if not providers or len(providers) != 1:
+        raise InvalidArgument("--provider: expected the name of one execution provider")
+    paths = list(_paths(arguments.models))
+    feeds = None if arguments.no_run else lambda inputs: feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), False)
+    models: list[ModelCoverage] = []
+    with ProgressLine("coverage") as line:
+        for done, path in enumerate(paths):
+            line.update(path, done, len(paths))
+            models += coverage_of([path], providers[0], feeds, session_arguments.options(arguments)).models
+    found = Coverage(arguments.providers, tuple(models))
+    if arguments.html:
+        Path(arguments.html).write_text(page(found, list(_summary(found))), encoding="utf-8")
+    if arguments.json:
+        print_json("coverage", found.as_dict())
+    else:
+        _show(found, arguments.top)
+    return ExitStatus.MODEL if any(model.error for model in found.models) else ExitStatus.DONE
+
+
+def _paths(given: Sequence[str]) -> Iterator[str]:
+    for path in given:
+        if not Path(path).is_dir():
+            yield path
+            continue
+        found = sorted(Path(path).rglob("*.onnx"))
+        if not found:
+            raise InvalidArgument(f"{path}: no file in it ends in .onnx")
+        yield from map(str, found)
+
+
+def _summary(found: Coverage) -> Iterator[str]:
+    on, off = found.sums(True), found.sums(False)
+    whole = Sums(on.nodes + off.nodes, on.operations + off.operations, on.seconds + off.seconds)
+    yield summarize("On the device", on, whole)
+    yield summarize("Off the device", off, whole)
+    if found.timed_on_cpu:
+        count = len(found.timed_on_cpu)
+        yield f"The device could not run {count} model{'' if count == 1 else 's'}; their times are the CPU provider's."
+
+
+def _show(found: Coverage, top: int) -> None:
+    print_text("\n".join(_summary(found)))
+    rows = [
+        (model["path"], *(str(model[side]["nodes"]) for side in ("on_device", "off_device")), model["timed_on"], model["error"])
+        for model in found.as_dict()["models"]
+    ]
+    print_table(("model", "on", "off", "timed on", "error"), rows, ("on", "off"))
+    print_text("\nImplement these operators next; the time is the most that each can gain:")
+    _print_ranked("operator", found.next_operators(), top)
+    print_text("\nWhy nodes are off the device:")
+    _print_ranked("reason", found.reasons(), top)
+
+
+def _print_ranked(name: str, ranked: Sequence[Ranked], top: int) -> None:
+    rows = [
+        (one.name, str(one.nodes), f"{one.seconds * 1e3:.3f}", f"{one.share:.1%}", str(one.models), str(one.last))
+        for one in (ranked[:top] if top > 0 else ranked)
+    ]
+    print_table((name, *COLUMNS), rows, COLUMNS)
