@@ -49,10 +49,7 @@ class FailingInRuns(NumpyProvider):
 
 
 CASES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
-    "type of a feed": (
-        feed(np.ones(3, np.float64)),
-        {"input": "x", "expected": "tensor(float)", "got": "tensor(double)"},
-    ),
+    "type of a feed": (feed(np.ones(3, np.float64)), {"input": "x", "expected": "tensor(float)", "got": "tensor(double)"}),
     "shape of a feed": (feed(np.ones(4, np.float32)), {"input": "x", "expected": "[3]", "got": "[4]"}),
     "rank of a feed": (feed(np.ones((3, 1), np.float32)), {"input": "x", "expected": "[3]", "got": "[3, 1]"}),
     "no feed": (lambda: made(NEG).run(None, {}), {"input": "x", "expected": "x", "got": "nothing"}),
@@ -89,10 +86,7 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         lambda: made(NEG, placement_rules=[ort_lite.place("CPUExecutionProvider", operator="Neg", where=broken)]),
         {"node": "Neg_0", "operator": "Neg"},
     ),
-    "a domain that is not imported": (
-        lambda: made("(float[3] x) => (float[3] y) { y = local.Own(x) }"),
-        {"operator": "Own"},
-    ),
+    "a domain that is not imported": (lambda: made("(float[3] x) => (float[3] y) { y = local.Own(x) }"), {"operator": "Own"}),
 }
 
 

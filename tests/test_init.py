@@ -6,36 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import onnxruntime
 import pytest
 
 import ort_lite
-
-# Used by programs written for onnxruntime.
-EXPECTED = (
-    "ExecutionMode",
-    "GraphOptimizationLevel",
-    "InferenceSession",
-    "ModelMetadata",
-    "NodeArg",
-    "RunOptions",
-    "SessionOptions",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_all_providers",
-    "get_available_providers",
-    "get_device",
-    "get_version_string",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_names_of_onnxruntime_are_there(name: str) -> None:
-    assert hasattr(onnxruntime, name)
-    assert hasattr(ort_lite, name)
-    assert name in dir(ort_lite)
 
 
 def test_every_public_name_resolves() -> None:
@@ -70,14 +43,6 @@ def test_the_version_is_numbers_between_dots() -> None:
 
 def test_the_device_is_the_cpu() -> None:
     assert ort_lite.get_device() == "CPU"
-
-
-@pytest.mark.parametrize("name", ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder"])
-def test_enumerations_have_onnxruntimes_members(name: str) -> None:
-    theirs = getattr(onnxruntime, name).__members__
-    assert {key: int(value) for key, value in getattr(ort_lite, name).__members__.items()} == {
-        key: int(getattr(value, "value", value)) for key, value in theirs.items()
-    }
 
 
 @pytest.mark.parametrize(

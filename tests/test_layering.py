@@ -410,7 +410,6 @@ def test_every_kind_of_import_is_seen(source: str, expected: list[str]) -> None:
     [
         (the_framework_imports_no_provider, "ort_lite/session/session.py", "ort_lite_cpu.provider", False),
         (the_framework_imports_no_provider, "ort_lite/session/session.py", "ort_lite.graph.Graph", True),
-        (the_framework_imports_no_provider, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite_cpu.registry", True),
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite.graph.Graph", True),
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite.native.lang.OK", True),
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite_cpu.registry.kernel", True),
@@ -418,13 +417,9 @@ def test_every_kind_of_import_is_seen(source: str, expected: list[str]) -> None:
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite", False),
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite.graphics", False),
         (plugins_import_contracts_only, "providers/ort_lite_cpu/lowering/lower.py", "ort_lite_transforms.rules", False),
-        (plugins_import_contracts_only, "transforms/ort_lite_transforms/cast.py", "ort_lite_cpu.registry", False),
-        (plugins_import_contracts_only, "plugins/a/ort_lite_sample/provider.py", "ort_lite.load.load", False),
         (each_expensive_package_has_one_keeper, "ort_lite/native/compiler.py", "numba.core", True),
         (each_expensive_package_has_one_keeper, "ort_lite/native/loader.py", "numba.core", False),
-        (each_expensive_package_has_one_keeper, "ort_lite/load/proto.py", "onnx.onnx_ml_pb2", True),
         (each_expensive_package_has_one_keeper, "ort_lite/load/proto.py", "numba", False),
-        (each_expensive_package_has_one_keeper, "providers/ort_lite_cpu/lowering/lower.py", "onnx.helper", False),
         (each_expensive_package_has_one_keeper, "ort_lite/session/session.py", "onnxruntime", True),
         (the_core_imports_no_room, "ort_lite/session/session.py", "ort_lite.compat.ort_options.SessionOptions", False),
         (the_core_imports_no_room, "ort_lite/session/session.py", "ort_lite.plugins.rooms.hook", True),
@@ -465,15 +460,3 @@ def test_imports_upwards_are_found() -> None:
     assert upwards(graph, "one beside\ntwo\np") == ["p.one.a -> p.two.b"]
     with pytest.raises(KeyError, match="three"):
         upwards({"p.three": {"p.one"}}, "one")
-
-
-def test_entries_are_counted(tmp_path: Path) -> None:
-    for name in ("a.py", "folder", "__pycache__"):
-        (tmp_path / name).mkdir()
-    assert entries(tmp_path) == ["a.py", "folder"]
-
-
-def test_modules_are_named_as_they_are_imported() -> None:
-    assert module_of("providers/ort_lite_cpu/run/__init__.py") == "ort_lite_cpu.run"
-    assert module_of("ort_lite/__main__.py") == "ort_lite.__main__"
-    assert {"ort_lite", "ort_lite.graph", "ort_lite.graph.graph"} <= modules("ort_lite").keys()

@@ -41,8 +41,3 @@ def test_rows_are_numbered_without_gaps() -> None:
     assert len({part for part, _ in rows}) == 5
     counts = {part: sum(1 for other, _ in rows if other == part) for part, _ in rows}
     assert rows == [(part, row) for part in sorted(counts) for row in range(1, counts[part] + 1)]
-
-
-def test_a_row_is_read_with_its_files() -> None:
-    page = "| 1.2 | a, [b](c.md). | [x](../tests/a/test_x.py), [y](../tests/test_y.py) |\n| row | what |\n"
-    assert rows_of(page) == {"1.2": {"tests/a/test_x.py", "tests/test_y.py"}}

@@ -168,11 +168,12 @@ class Cases:
         if draft is None or (number % 4 and _is_thin(draft)):
             return None  # few of the first results
         draft.plain = False
-        target, first = start
-        rng = Random(f"graphs/{target}/{first}/{number}")
+        target = start[0]
+        words = repr(start).replace(type(target).__name__, "Target", 1)  # a class that is renamed would draw other models
+        rng = Random(f"graphs/{words}/{number}")
         alive = defaultdict(list)
         for one in others:
-            if one.since <= draft.opsets.get(one.domain, 0) < one.until and _akin(one, start[0]):
+            if one.since <= draft.opsets.get(one.domain, 0) < one.until and _akin(one, target):
                 alive[one.op_type].append(one)
         for role in FOLLOWERS[number % len(FOLLOWERS)]:
             fitting = [op_type for op_type in alive if op_type in ROLES.get(role, alive)] or list(alive)

@@ -21,7 +21,7 @@ from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node
 from ort_lite.testing.differences import compare
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
 from ort_lite.testing.sizes import resize_case
-from ort_lite.testing.steering import Steering
+from ort_lite.testing.steering import MOST, Steering
 
 CPU = "CPUExecutionProvider"
 USUAL = (1e-3, 1e-5)
@@ -49,11 +49,12 @@ class Finding(Record):
 class GeneratedModels:
     """Generated models and the CPU provider's results, which kits of several providers may share.
 
-    `case` limits them to the model of that name.
+    `case` limits them to the model of that name. About `most` models are generated for a provider, or a few for each operator if
+    it claims many.
     """
 
-    def __init__(self, case: str = "") -> None:
-        self.case, self.cases = case, Cases()
+    def __init__(self, case: str = "", most: int = MOST) -> None:
+        self.case, self.most, self.cases = case, most, Cases()
         self._expected: dict[GeneratedCase, list[list[Any]] | None] = {}
         self._resized: dict[GeneratedCase, GeneratedCase | None] = {}
 
@@ -193,7 +194,7 @@ class Kit:
 
     @cached_property
     def _steering(self) -> Steering:
-        return Steering(self.models.cases, self._candidates, self._operators_of, self.models.resize)
+        return Steering(self.models.cases, self._candidates, self._operators_of, self.models.resize, self.models.most)
 
     @cached_property
     def _fusion_cases(self) -> list[GeneratedCase]:

@@ -9,7 +9,7 @@ from ort_lite.testing.generator import GenerationTarget
 from ort_lite.transform.contract import Transform
 
 MOST = 480
-"""Models of all operators together."""
+"""Models of all operators together, unless the kit is given another number."""
 QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 64, "sizes": 8}
 """Models of an operator, where there are few operators."""
 LEAST = {"attributes": 1, "numbers": 2, "graphs": 1, "sizes": 1}
@@ -27,7 +27,10 @@ Operator = tuple[str, str]
 
 
 class Steering:
-    """Chooses cases of `operators` of which a provider `takes` some. `resize` returns a case with runs of other sizes, if possible."""
+    """Chooses about `most` cases of `operators` of which a provider `takes` some.
+
+    `resize` returns a case with runs of other sizes, if possible.
+    """
 
     def __init__(
         self,
@@ -35,9 +38,10 @@ class Steering:
         operators: Sequence[Operator],
         takes: Takes,
         resize: Callable[[GeneratedCase], GeneratedCase | None],
+        most: int = MOST,
     ) -> None:
         self._cases, self._operators, self._takes, self._resize = cases, operators, takes, resize
-        share = min(1.0, MOST / (sum(QUOTAS.values()) * max(len(operators), 1)))
+        share = min(1.0, most / (sum(QUOTAS.values()) * max(len(operators), 1)))
         self._quotas = {kind: max(LEAST[kind], round(QUOTAS[kind] * share)) for kind in KINDS}
         self._draws = {"attributes": self._alone, "numbers": self._numbers, "graphs": self._graphs, "sizes": self._sizes}
         self._drawn: dict[str, list[GeneratedCase]] = {}

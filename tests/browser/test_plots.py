@@ -175,8 +175,5 @@ def test_a_comparison_says_who_runs_what_and_why_not_as_before(open_tab: OpenTab
     assert (here, there) == ("SampleExecutionProvider", "CPUExecutionProvider")
     assert why == "SampleExecutionProvider declined: no kernel of Exp"
     page.get_by_role("button", name="With times (2)").click()
-    assert [row[:4] for row in rows(page)] == [
-        ["Abs_0", "+40 µs", "60 µs", "100 µs"],
-        ["Neg_1", "-5 µs", "30 µs", "25 µs"],
-    ]
+    assert [row[:4] for row in rows(page)] == [["Abs_0", "+40 µs", "60 µs", "100 µs"], ["Neg_1", "-5 µs", "30 µs", "25 µs"]]
     expect(page.locator(".totals tr", has_text="Time of all nodes")).to_contain_text("90 µs125 µs+39 %")

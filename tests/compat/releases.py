@@ -22,22 +22,8 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.options import config_keys
 from tests.compat.test_names import PENDING, ROOT, differences, excused, is_excused
 
-RELEASES = (
-    "1.24.1",
-    "1.24.2",
-    "1.24.3",
-    "1.24.4",
-    "1.25.0",
-    "1.25.1",
-    "1.26.0",
-    "1.27.0",
-    "1.28.0",
-    "1.29.0",
-    "1.30.0",
-    "1.31.0",
-    "1.31.1",
-    "1.32.0",
-)
+_NAMES = "1.24.1 1.24.2 1.24.3 1.24.4 1.25.0 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.0 1.31.1 1.32.0"
+RELEASES = tuple(_NAMES.split())
 TABLE = Path(config_keys._TABLE)
 HEAD = "# Keys that onnxruntime reads, with the first release from 1.24 on that does: python -m tests.compat.releases FOLDER --write"
 
@@ -77,16 +63,8 @@ def fetch(release: str, folder: Path) -> Path:
     """Return the folder of the unpacked wheel of a release, which is downloaded if it is not there."""
     unpacked = folder / release
     if not unpacked.is_dir():
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--disable-pip-version-check",
-        ]
+        choices = "--quiet --no-deps --only-binary=:all: --disable-pip-version-check"
+        pip = [sys.executable, "-m", "pip", "download", *choices.split()]
         subprocess.run([*pip, "--dest", folder, f"onnxruntime=={release}"], check=True, timeout=600)
         (wheel,) = folder.glob(f"onnxruntime-{release}-*.whl")
         with zipfile.ZipFile(wheel) as archive:

@@ -25,7 +25,7 @@ from ort_lite.provider import CPU, Device, Partition
 from tests.load.models import proto
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate, reference
-from tests.threads import join
+from tests.threads import join, run_together
 
 TEXT = "main (float[N] x) => (float[N] y) { y = Neg(x) }"
 X = np.array([1, -2, 3], np.float32)
@@ -456,35 +456,30 @@ def test_a_value_may_say_no_shape_where_the_graph_does() -> None:
     np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], -X)
 
 
+def tensor_of(shape: Any) -> Callable[[Tensor], Tensor]:
+    return lambda x: Tensor(x.memory, np.float32, shape)
+
+
 @pytest.mark.parametrize(
-    ("shape", "message"),
+    ("result", "message"),
     [
-        ((4,), r"has shape \[4\]; expected \[3\]"),
-        ((3, 1), r"has shape \[3, 1\]; expected \[3\]"),
-        (3, "says that its shape is 3; expected a tuple of numbers"),
-        (("N",), r"says that its shape is \('N',\)"),
-        (None, "without `shape`, and only the run tells which it has"),
+        (tensor_of((4,)), r".*has shape \[4\]; expected \[3\]"),
+        (tensor_of((3, 1)), r".*has shape \[3, 1\]; expected \[3\]"),
+        (tensor_of(3), ".*says that its shape is 3; expected a tuple of numbers"),
+        (tensor_of(("N",)), r".*says that its shape is \('N',\)"),
+        (tensor_of(None), ".*without `shape`, and only the run tells which it has"),
+        (lambda x: None, "is None"),
     ],
+    ids=["another size", "another rank", "a number", "a name", "no shape", "no value"],
 )
-def test_a_shape_that_the_graph_denies_or_that_is_none_is_an_error(shape: Any, message: str) -> None:
+def test_an_output_that_the_graph_denies_is_an_error(result: Callable[[Tensor], Any], message: str) -> None:
     class Wrong(Board):
         def compile(self, partitions: Any) -> Any:
-            return [lambda inputs: [Tensor(inputs[0].memory, np.float32, shape)] for _ in partitions]
+            return [lambda inputs: [result(inputs[0])] for _ in partitions]
 
     board = Wrong()
     binding = bound(made := session(board), OrtValue.on(board, X))
-    with pytest.raises(ProviderError, match=f"BoardExecutionProvider: output 'y', which stays on board:0, .*{message}"):
-        made.run_with_iobinding(binding)
-
-
-def test_an_output_that_is_not_there_is_an_error() -> None:
-    class Nothing(Board):
-        def compile(self, partitions: Any) -> Any:
-            return [lambda inputs: [None] for _ in partitions]
-
-    board = Nothing()
-    binding = bound(made := session(board), OrtValue.on(board, X))
-    with pytest.raises(ProviderError, match="output 'y', which stays on board:0, is None"):
+    with pytest.raises(ProviderError, match=f"BoardExecutionProvider: output 'y', which stays on board:0, {message}"):
         made.run_with_iobinding(binding)
 
 
@@ -540,21 +535,14 @@ def test_runs_with_a_profile_options_and_verification_take_values_too(tmp_path: 
 def test_many_threads_run_with_values_in_many_places() -> None:
     board = Board()
     made = session(board, text="main (float[N] a, float[N] b) => (float[N] y) { y = Sub(a, b) }")
-    wrong: list[Any] = []
 
     def work(seed: int) -> None:
         for k in range(40):
             a, b = np.array([seed, k], np.float32), np.array([k, 1], np.float32)
             feed = {"a": OrtValue.on(board, a) if (seed + k) % 2 else a, "b": OrtValue.on(board, b) if k % 3 else b}
-            if not np.array_equal(made.run(None, feed)[0], a - b):
-                wrong.append((seed, k))
+            np.testing.assert_array_equal(made.run(None, feed)[0], a - b)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
-    assert wrong == []
+    run_together(work, 4)
     assert board.memory.bytes_in_use == 0
 
 
@@ -851,23 +839,24 @@ class Done:
         """There is nothing to wait for."""
 
 
-@pytest.mark.parametrize("begun", [(None, Done()), (3, Done())])
-def test_a_copy_that_makes_no_value_is_named(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    board, made = slow_session(0)
-    monkeypatch.setattr(SlowTransfer, "copy_async", lambda *arguments: begun)
-    with pytest.raises(ProviderError, match=r"began None|copy_async returned a int, to which no weak reference may point"):
-        made.run(None, {"x": X, "z": X})
-    gc.collect()
-    assert board.memory.bytes_in_use == 0
+NO_COPY = r"copy_async returned .*; expected the value and a notification with `wait_on_host`"
 
 
-@pytest.mark.parametrize("begun", [None, 3, (1,), (1, 2)])
-def test_a_copy_that_begins_nothing_is_named(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("begun", "message"),
+    [
+        ((None, Done()), "began None"),
+        ((3, Done()), "copy_async returned a int, to which no weak reference may point"),
+        *((begun, NO_COPY) for begun in (None, 3, (1,), (1, 2))),
+    ],
+    ids=["no value", "a number as value", "nothing", "a number", "one", "no notification"],
+)
+def test_a_copy_that_begins_nothing_or_makes_no_value_is_named(
+    begun: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board, made = slow_session(0)
     monkeypatch.setattr(SlowTransfer, "copy_async", lambda *arguments: begun)
-    with pytest.raises(
-        ProviderError, match=r"copy_async returned .*; expected the value and a notification with `wait_on_host`"
-    ):
+    with pytest.raises(ProviderError, match=message):
         made.run(None, {"x": X, "z": X})
     gc.collect()
     assert board.memory.bytes_in_use == 0

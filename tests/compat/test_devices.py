@@ -18,28 +18,15 @@ MODEL = onnx.parser.parse_model(
 ).SerializeToString()
 
 LIBRARY = """
-from functools import partial
-import numpy as np
-from ort_lite.provider import Capability, ExecutionProvider, Rejection
+from tests.provider.numpy_provider import NumpyProvider
 
-def evaluate(partition, inputs):
-    values = dict(zip(partition.inputs, inputs))
-    for node in partition.nodes:
-        values[node.outputs[0]] = np.abs(values[node.inputs[0]])
-    return [values[value] for value in partition.outputs]
-
-class PathExecutionProvider(ExecutionProvider):
+class PathExecutionProvider(NumpyProvider):
     name = "PathExecutionProvider"
-    def __init__(self, level="1", **options):
-        super().__init__(**options)
+    def __init__(self, level="1"):
+        super().__init__(operators=("Abs",))
         self.level = level
     def get_options(self):
         return {"level": self.level}
-    def get_capability(self, graph):
-        for node in graph:
-            yield Capability([node]) if node.op_type == "Abs" else Rejection(node, "operator", "Abs alone")
-    def compile(self, partitions):
-        return [partial(evaluate, partition) for partition in partitions]
     def compatibility(self):
         return "path 1"
 """

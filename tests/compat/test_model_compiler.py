@@ -1,8 +1,6 @@
 """ModelCompiler, with a provider that saves what it compiled, and with none."""
 
-import pickle
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument
-from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
+from tests.session.test_context import Saving
 
 TEXT = """<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y)
 <float[4] w = {1, 2, 3, 4}> { a = Abs(x) y = Add(a, w) }"""
@@ -22,39 +20,16 @@ X = np.array([-1, 2, -3, 4], np.float32)
 Y = np.array([2, 4, 6, 8], np.float32)
 
 
-class SavingExecutionProvider(ExecutionProvider):
-    """Takes Abs, saves a word for it, and takes it back."""
+class SavingAbs(Saving):
+    """Takes Abs alone."""
 
-    name = "SavingExecutionProvider"
-
-    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
-        for node in graph:
-            if node.op_type in ("Abs", "EPContext"):
-                yield Capability([node])
-            else:
-                yield Rejection(node, "operator", "Abs alone")
-
-    def compile(self, partitions: Sequence[Partition]) -> list[Any]:
-        return [partial(_absolute) for _ in partitions]
-
-    def serialize(self, compiled: Any) -> bytes:
-        return pickle.dumps("absolute")
-
-    def deserialize(self, partition: Partition, data: bytes) -> Any:
-        assert pickle.loads(data) == "absolute"
-        return partial(_absolute)
-
-    def compatibility(self) -> str:
-        return "saving 1"
-
-
-def _absolute(inputs: Sequence[Any]) -> list[Any]:
-    return [np.abs(inputs[0])]
+    def __init__(self) -> None:
+        super().__init__(lambda node: node.op_type == "Abs")
 
 
 @pytest.fixture
 def options() -> Iterator[ort_lite.SessionOptions]:
-    ort_lite.register_provider("SavingExecutionProvider", SavingExecutionProvider)
+    ort_lite.register_provider("SavingExecutionProvider", SavingAbs)
     made = ort_lite.SessionOptions()
     made.add_provider("SavingExecutionProvider", {})
     yield made
@@ -74,7 +49,7 @@ def test_bytes_hold_what_was_compiled(options: ort_lite.SessionOptions) -> None:
     made = ort_lite.ModelCompiler(options, MODEL).compile_to_bytes()
     assert operators(made) == ["EPContext", "Add"]
     check(made, options)
-    assert ort_lite.get_compatibility_info_from_model_bytes(made, "SavingExecutionProvider") == "saving 1"
+    assert ort_lite.get_compatibility_info_from_model_bytes(made, "SavingExecutionProvider") == SavingAbs.version
     assert ort_lite.get_compatibility_info_from_model_bytes(made, "OtherExecutionProvider") is None
 
 

@@ -39,12 +39,6 @@ def test_callbacks_get_what_onnxruntimes_get(names: list[str] | None, feed: dict
     assert told(ort_lite, names, feed) == told(onnxruntime, names, feed)
 
 
-def test_a_missing_input_is_an_error_at_once() -> None:
-    for api in (ort_lite, onnxruntime):
-        with pytest.raises(ValueError, match="x"):
-            session(api).run_async(None, {}, print, None)
-
-
 def test_a_callback_that_fails_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     over = threading.Event()

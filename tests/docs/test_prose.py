@@ -8,7 +8,7 @@ import pytest
 from tests.benchmarks.document import BEGIN, END
 from tests.docs.pages import FENCE, ROOT
 
-FIRST = ("README.md", *(f"docs/{name}.md" for name in ("index", "start", "why", "examples")))
+FIRST = ("README.md", "SECURITY.md", *(f"docs/{name}.md" for name in ("index", "start", "why", "examples")))
 GUIDES = tuple(
     f"docs/{name}.md" for name in ("migrating-from-onnxruntime", "writing-a-provider", "writing-a-transform")
 ) + tuple(page.relative_to(ROOT).as_posix() for page in sorted(ROOT.glob("plugins/*/README.md")))

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.docs.test_prose import COINED, LONGEST, sentences
 
 PAGE = ROOT / "SECURITY.md"
 ROW = re.compile(r"^\| (?P<statement>[^|]+) \| (?P<tests>[^|]+) \|$", re.MULTILINE)
@@ -27,13 +26,3 @@ def test_a_statement_names_tests_that_are_there(statement: str) -> None:
     assert ROWS[statement]
     assert [path for path in ROWS[statement] if not (ROOT / path).is_file()] == []
     assert [path for path in ROWS[statement] if "def test_" not in (ROOT / path).read_text(encoding="utf-8")] == []
-
-
-def test_sentences_are_short() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert [sentence for sentence in sentences(text) if len(sentence.split()) > LONGEST] == []
-
-
-def test_words_are_standard() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert [word for word in COINED if re.search(rf"\b{word}\b", text, re.IGNORECASE)] == []

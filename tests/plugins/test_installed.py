@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +116,6 @@ def test_a_plain_session_does_not_import_an_installed_provider() -> None:
 
 
 @pytest.mark.usefixtures("template")
-@pytest.mark.parametrize("providers", ["all", [NPU], [NPU, "CPUExecutionProvider"]], ids=str)
-def test_a_program_enables_an_installed_provider_for_every_session(providers: Any) -> None:
-    ort_lite.set_default_providers(providers)
-    assert set(ran()[1].values()) == {NPU, "CPUExecutionProvider"}
-    ort_lite.set_default_providers(["CPUExecutionProvider"])
-    assert set(ran()[1].values()) == {"CPUExecutionProvider"}
-
-
-@pytest.mark.usefixtures("template")
 def test_a_registered_provider_has_to_be_named_as_well() -> None:
     cls = plugins.provider(NPU)
     plugins.register_provider(NPU, cls)
@@ -167,24 +157,9 @@ def test_a_session_asks_for_an_installed_transform(names: str) -> None:
 
 
 @pytest.mark.usefixtures("passes")
-def test_a_program_enables_transforms_by_registering_them() -> None:
-    plain = ran()
-    plugins.register_plugin(import_module("their_passes"))
-    assert ran() == ran(transforms="all") != plain
-
-
-@pytest.mark.usefixtures("passes")
 def test_a_shape_rule_of_an_installed_plugin_types_operators_of_its_domain() -> None:
     signature = "main (float[2,3] x) => (float[2,3] y)"
     text = f'<ir_version: 8, opset_import: ["": 17, "nowhere": 1]> {signature} {{ a = nowhere.Same(x)  y = Neg(a) }}'
     model = ort_lite.load(onnx.parser.parse_model(text))
     annotate(model.graph, plugins.shape_rules())
     assert str(next(iter(model.graph)).output.type) == "float32[2, 3]"
-
-
-@pytest.mark.usefixtures("passes")
-def test_a_plugin_that_is_not_installed_cannot_be_asked_for() -> None:
-    with pytest.raises(
-        ort_lite.errors.InvalidArgument, match=r"no installed plugin is called 'their'; did you mean 'theirs'\?"
-    ):
-        ran(transforms="their")

@@ -12,7 +12,7 @@ import pytest
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.plugins import EntryPoint, Registry, entry_points, hookspecs, plugins, scan
+from ort_lite.plugins import Registry, entry_points, hookspecs, plugins, scan
 from ort_lite.provider import ExecutionProvider
 from ort_lite.transform import Rewriter, graph_pass
 
@@ -41,6 +41,9 @@ class Mine(ExecutionProvider):
     name = "MineExecutionProvider"
     default = {default}
 """
+
+
+HOOK = "def ort_lite_providers(): return [Mine]"
 
 
 @graph_pass(level="basic")
@@ -79,23 +82,11 @@ def test_what_is_built_in_is_what_the_distribution_announces() -> None:
     assert announced["ort_lite.transforms"] == plugins.BUILT_IN_TRANSFORMS
 
 
-def test_a_registered_provider_is_found_and_listed() -> None:
-    registry = Registry(paths=())
-    registry.register_provider("MyExecutionProvider", ExecutionProvider)
-    assert registry.provider("MyExecutionProvider") is ExecutionProvider
-    assert registry.available_providers() == ["MyExecutionProvider", "CPUExecutionProvider"]
-
-
-def test_an_installed_provider_is_found_by_the_name_of_its_entry_point(tmp_path: Path, install: Install) -> None:
-    install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
-    registry = Registry([str(tmp_path)])
-    assert registry.provider("MineExecutionProvider").__name__ == "Mine"
-    assert registry.available_providers() == ["MineExecutionProvider", "CPUExecutionProvider"]
-
-
-def test_a_module_among_the_entry_points_is_asked_through_the_hook(tmp_path: Path, install: Install) -> None:
-    source = PROVIDER.format(default=True) + "def ort_lite_providers():\n    return [Mine]\n"
-    install("several", "[ort_lite.providers]\nmine = several\n", source)
+@pytest.mark.parametrize(
+    ("line", "more"), [("MineExecutionProvider = mine:Mine", ""), ("any = mine", HOOK)], ids=["class", "hook"]
+)
+def test_an_installed_provider_is_found_by_its_name(tmp_path: Path, install: Install, line: str, more: str) -> None:
+    install("mine", f"[ort_lite.providers]\n{line}\n", PROVIDER.format(default=True) + more)
     registry = Registry([str(tmp_path)])
     assert registry.provider("MineExecutionProvider").__name__ == "Mine"
     assert registry.available_providers() == ["MineExecutionProvider", "CPUExecutionProvider"]
@@ -256,10 +247,6 @@ print([name for name in ("pluggy", "importlib.metadata", "numba", "onnx") if nam
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=240
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_an_entry_point_knows_whether_it_is_an_object() -> None:
-    assert EntryPoint("g", "n", "m:o", "d").is_object and not EntryPoint("g", "n", "m", "d").is_object
 
 
 def test_an_import_that_ends_the_program_ends_the_plugin_alone(tmp_path: Path, install: Install) -> None:

@@ -1,6 +1,7 @@
 """Which providers a session gets."""
 
 import logging
+import re
 import threading
 from typing import Any
 
@@ -14,7 +15,6 @@ from ort_lite import log
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.options import SessionOptions
 from ort_lite.plugins import Registry, plugins, selection
-from ort_lite.provider import ExecutionProvider
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 
@@ -42,10 +42,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def names(entries: Any, options: Any = None) -> list[str]:
     return [p.name for p in selection.select(entries, options, SessionOptions()).providers]
-
-
-def test_none_means_the_cpu_provider_alone() -> None:
-    assert names(None) == ["CPUExecutionProvider"]
 
 
 def test_what_is_available_can_be_listed_again() -> None:
@@ -138,16 +134,21 @@ def test_of_those_that_nobody_named_one_that_cannot_be_created_is_left_out(
         names(["InstalledExecutionProvider"])
 
 
-def test_the_default_provider_is_added_at_the_end() -> None:
-    assert names([]) == ["CPUExecutionProvider"]
-    assert names(["OptionalExecutionProvider"]) == ["OptionalExecutionProvider", "CPUExecutionProvider"]
+ONE, OTHER, CPU = "InstalledExecutionProvider", "OptionalExecutionProvider", "CPUExecutionProvider"
 
 
-def test_the_order_is_the_callers() -> None:
-    assert names(["CPUExecutionProvider", "InstalledExecutionProvider"]) == [
-        "CPUExecutionProvider",
-        "InstalledExecutionProvider",
-    ]
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([], [CPU]),
+        ([OTHER], [OTHER, CPU]),
+        ([CPU, ONE], [CPU, ONE]),
+        ([(ONE, {"device_id": 0}), (ONE, {"device_id": 1})], [ONE, ONE, CPU]),
+    ],
+    ids=["none", "the default one is last", "the order is the caller's", "other options, another instance"],
+)
+def test_a_session_has_what_is_listed(listed: list[Any], expected: list[str]) -> None:
+    assert names(listed) == expected
 
 
 def test_classes_and_instances_are_taken_too() -> None:
@@ -169,25 +170,11 @@ def test_options_come_with_the_name_or_beside_it(entries: Any, options: Any) -> 
     assert first.get_options() == {"device_id": 1}
 
 
-def test_two_instances_with_different_options_are_both_made() -> None:
-    twice = [("InstalledExecutionProvider", {"device_id": 0}), ("InstalledExecutionProvider", {"device_id": 1})]
-    assert names(twice)[:2] == ["InstalledExecutionProvider"] * 2
-
-
 def test_the_same_entry_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     chosen = selection.select(["InstalledExecutionProvider"] * 2, None, SessionOptions())
     assert [p.name for p in chosen.providers] == ["InstalledExecutionProvider", "CPUExecutionProvider"]
     assert list(chosen.notes) == caplog.messages
     assert caplog.messages == ["InstalledExecutionProvider is listed twice with the same options; once is enough"]
-
-
-def test_a_known_name_that_is_not_installed_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    chosen = selection.select(["CUDAExecutionProvider", "CPUExecutionProvider"], None, SessionOptions())
-    assert [p.name for p in chosen.providers] == ["CPUExecutionProvider"]
-    assert chosen.notes == ("CUDAExecutionProvider is not installed; it is left out",)
-    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("ort_lite", "WARNING", "CUDAExecutionProvider is not installed; it is left out")
-    ]
 
 
 @pytest.mark.parametrize(("severity", "count"), [(-1, 1), (0, 1), (2, 1), (3, 0), (4, 0)])
@@ -221,75 +208,46 @@ def test_an_unknown_name_is_a_warning_with_a_suggestion(name: str, suggestion: s
     assert message.endswith("; it is left out")
 
 
-@pytest.mark.parametrize(
-    ("entries", "options", "message"),
-    [
-        ("CPUExecutionProvider", None, r"expected a list, e.g. \['CPUExecutionProvider'\]"),
-        ([3], None, r"providers\[0\] is 3; expected a name or \(name, options\)"),
-        ([("CPUExecutionProvider",)], None, r"providers\[0\] is .*; expected a name or \(name, options\)"),
-        ({"CPUExecutionProvider": {}}, None, r"expected a list of names or \(name, options\)"),
-        (["CPUExecutionProvider"], [], "0 provider_options for 1 providers: expected as many, in the same order"),
-        (["CPUExecutionProvider"], {"threads": 1}, "provider_options=.*: expected a list of dicts, one for each provider"),
-        (["CPUExecutionProvider"], [None], "provider_options=.*: expected a list of dicts, one for each provider"),
-        ([NumpyProvider()], [{"a": 1}], "came as an instance, with options besides"),
-    ],
-)
-def test_entries_that_make_no_sense_are_refused(entries: Any, options: Any, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        names(entries, options)
-
-
-UNREADABLE: list[tuple[Any, Any]] = [
-    ("CPUExecutionProvider", None),
-    ("NoExecutionProvider", None),
-    ([3], None),
-    ([("CPUExecutionProvider", {}, 1)], None),
-    ([("CPUExecutionProvider", None)], None),
-    ({"CPUExecutionProvider": {}}, None),
-    (iter(["CPUExecutionProvider"]), None),
-    (["CPUExecutionProvider"], []),
-    (["CUDAExecutionProvider", "CPUExecutionProvider"], [{}]),
-    (["CPUExecutionProvider"], {"threads": 1}),
-    (["CPUExecutionProvider"], [None]),
+NO_LIST = "expected a list of names or (name, options)"
+NO_NAME = "; expected a name or (name, options)"
+NO_DICTS = ": expected a list of dicts, one for each provider"
+COUNT = "provider_options for {} providers: expected as many, in the same order"
+UNREADABLE: list[tuple[Any, Any, str]] = [
+    (CPU, None, "expected a list, e.g. ['CPUExecutionProvider']"),
+    ("NoExecutionProvider", None, "expected a list, e.g. ['NoExecutionProvider']"),
+    ([3], None, "providers[0] is 3" + NO_NAME),
+    ([(CPU,)], None, NO_NAME),
+    ([(CPU, {}, 1)], None, NO_NAME),
+    ([(CPU, None)], None, NO_NAME),
+    ({CPU: {}}, None, NO_LIST),
+    (iter([CPU]), None, NO_LIST),
+    ([CPU], [], "0 " + COUNT.format(1)),
+    (["CUDAExecutionProvider", CPU], [{}], "1 " + COUNT.format(2)),
+    ([CPU], {"threads": 1}, NO_DICTS),
+    ([CPU], [None], NO_DICTS),
 ]
 
 
-@pytest.mark.parametrize(("entries", "options"), UNREADABLE, ids=[str(k) for k in range(len(UNREADABLE))])
+@pytest.mark.parametrize(("entries", "options", "message"), UNREADABLE, ids=[str(k) for k in range(len(UNREADABLE))])
 @pytest.mark.filterwarnings("ignore:(Specified|Duplicate) provider:UserWarning")  # onnxruntime's
 def test_what_cannot_be_read_becomes_the_cpu_provider_as_in_onnxruntime(
-    entries: Any, options: Any, caplog: pytest.LogCaptureFixture
+    entries: Any, options: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = onnx.parser.parse_model(NEG).SerializeToString()
     theirs = onnxruntime.InferenceSession(data, providers=entries, provider_options=options)
     ours = ort_lite.InferenceSession(data, providers=entries, provider_options=options)
     assert ours.get_providers() == theirs.get_providers() == ["CPUExecutionProvider"]
-    (message,) = caplog.messages
-    assert message.endswith("; the session uses CPUExecutionProvider alone")
-    with pytest.raises(InvalidArgument):
+    (warning,) = caplog.messages
+    assert warning.endswith("; the session uses CPUExecutionProvider alone")
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
         ort_lite.InferenceSession(data, providers=entries, provider_options=options, strict=True)
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match=re.escape(message)):
         ours.set_providers(entries, options)
 
 
-def test_a_provider_that_cannot_be_created_is_named() -> None:
-    class Broken(ExecutionProvider):
-        name = "BrokenExecutionProvider"
-
-        def __init__(self, level: int = 0) -> None:
-            raise OSError("no device")
-
-    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created with options .*OSError: no device"):
-        selection.create(Broken, {"level": 1})
-    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created .* unexpected keyword"):
-        selection.create(Broken, {"lvl": 1})
-
-
-def test_the_base_class_refuses_options_that_nobody_knows() -> None:
-    class Plain(ExecutionProvider):
-        name = "PlainExecutionProvider"
-
-    with pytest.raises(ProviderError, match="PlainExecutionProvider knows no option speed"):
-        selection.create(Plain, {"speed": 1})
+def test_options_beside_an_instance_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="came as an instance, with options besides"):
+        names([NumpyProvider()], [{"a": 1}])
 
 
 def test_all_providers_are_the_installed_and_the_known_ones() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import ort_lite
 from ort_lite.execute.run_events import RunEvents
-from ort_lite.log.events import Event, Link, Stream, Subscriber, no_span
+from ort_lite.log.events import Event, Link, Stream, Subscriber
 from ort_lite.provider import ProfileEvent, StepEvents, run_events
 from ort_lite.session.ready import Ready
 from ort_lite.tools.view import costs
@@ -128,11 +128,6 @@ print(*sys.modules)"""
     assert "ort_lite.log.events" in names
     absent = {"ort_lite.execute." + name for name in ("profiling", "run_events", "trace")}
     assert absent.union({"ort_lite.session.creation", "ort_lite_cpu.program.recording"}).isdisjoint(names)
-
-
-def test_a_span_of_nobodys_gives_its_facts() -> None:
-    with no_span("anything", provider="P") as found:
-        assert found == {"provider": "P"}
 
 
 # On

@@ -18,7 +18,7 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, RuntimeException
+from ort_lite.errors import DeadlineExceeded, InvalidArgument, RuntimeException
 from ort_lite.memory import locks
 from tests.provider.numpy_provider import NumpyProvider
 from tests.threads import join
@@ -215,63 +215,3 @@ def test_a_child_runs_and_makes_sessions_while_its_parent_does() -> None:
     for thread in threads:
         join(thread)
     assert not failed
-
-
-# Closing, and asyncio
-
-
-def closed_in_flight() -> list[object]:
-    """What went wrong in three threads that run a session until it is closed."""
-    made = ort_lite.InferenceSession(data(), providers=["CPUExecutionProvider"])
-    started, wrong = threading.Barrier(4), list[object]()
-
-    def run() -> None:
-        started.wait(60)
-        try:
-            for _ in range(100_000):
-                np.testing.assert_array_equal(made.run(None, {"x": X})[0], Y)
-        except RuntimeException as error:
-            if "the session is closed" not in str(error):
-                wrong.append(error)
-        else:
-            wrong.append("the session was never closed")
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    started.wait(60)
-    made.close()
-    for thread in threads:
-        join(thread)
-    return wrong
-
-
-def test_a_session_is_closed_while_runs_are_in_flight() -> None:
-    """Each run gives what it gives, or says that the session is closed."""
-    for _ in range(20):
-        assert closed_in_flight() == []
-
-
-def test_a_task_that_is_cancelled_ends_its_run() -> None:
-    import asyncio
-
-    endless = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
-    main (float[3] x) => (float[3] y) <int64 n = {9223372036854775807}, bool go = {1}> {
-        y = Loop (n, go, x) <body = step (int64 i, bool c, float[3] v) => (bool d, float[3] w) { d = Identity(c) w = Neg(v) }>
-    }""")
-    made, options, ended = ort_lite.InferenceSession(endless), ort_lite.RunOptions(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            made.run(None, {"x": X}, options)
-        except Cancelled as error:
-            ended.append(error)
-
-    async def main() -> None:
-        task = asyncio.create_task(asyncio.to_thread(run))
-        await asyncio.sleep(0.02)
-        task.cancel()
-        options.terminate = True
-
-    asyncio.run(main())  # which waits for the thread
-    assert len(ended) == 1

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import onnx.parser
@@ -10,6 +10,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RuntimeException
+from tests.threads import run_together
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]>
 main (float[2] x) => (float[2] y, float[2] z) <float[2] v = {0, 0}, float[2] w = {0, 0}> { y = Add(x, v) z = Add(x, w) }"""
@@ -31,29 +32,6 @@ def _short_turns() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-def together(work: Callable[[int], None]) -> None:
-    """Calls work(number) in all threads at once; raises what the first of them raised."""
-    failures: list[BaseException] = []
-    start = threading.Barrier(THREADS)
-
-    def guarded(number: int) -> None:
-        try:
-            start.wait(60)
-            work(number)
-        except BaseException as error:
-            failures.append(error)
-            raise
-
-    threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    if failures:
-        raise failures[0]
-    assert not any(thread.is_alive() for thread in threads)
-
-
 def params(value: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]]:
     return dict.fromkeys("vw", np.full(2, value, np.float32))
 
@@ -68,10 +46,11 @@ def test_a_run_sees_one_set_of_parameters(session: ort_lite.InferenceSession) ->
             np.testing.assert_array_equal(y, z)
             assert session.get_inputs()[0].name == "x"
 
-    together(work)
+    run_together(work, THREADS)
 
 
-def test_closing_ends_everything_once(session: ort_lite.InferenceSession) -> None:
+@pytest.mark.parametrize("attempt", range(5))
+def test_closing_ends_everything_once(session: ort_lite.InferenceSession, attempt: int) -> None:
     """A run that began before ends as if nothing had happened; nothing after it finds a session that is open again."""
     closed = threading.Event()
 
@@ -92,7 +71,7 @@ def test_closing_ends_everything_once(session: ort_lite.InferenceSession) -> Non
                 np.testing.assert_array_equal(y, z)
         session.close()
 
-    together(work)
+    run_together(work, THREADS)
     with pytest.raises(RuntimeException, match="the session is closed"):
         session.run(None, {"x": X})
     with pytest.raises(InvalidArgument, match="the session is closed"):

@@ -63,13 +63,6 @@ def test_what_is_freed_twice_is_noted() -> None:
     assert log.problems == ["something was freed twice"]
 
 
-def test_what_is_not_freed_is_in_use() -> None:
-    memory = Addresses()
-    log = AllocationLog.of(memory)
-    memory.allocate(10)
-    assert log.in_use() == 10
-
-
 def test_a_handle_that_died_is_given_back() -> None:
     memory = SelfFreeing()
     log = AllocationLog.of(memory)

@@ -11,7 +11,6 @@ import pytest
 
 from ort_lite import InferenceSession
 from ort_lite.__main__ import main
-from ort_lite.errors import InvalidArgument
 from ort_lite.testing import Finding, Report, check_provider
 from ort_lite.testing.documents import html, junit
 from ort_lite.testing.speed import Speed
@@ -116,8 +115,3 @@ def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_what_the_command_cannot_do_it_says(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-provider", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_an_unknown_case_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="no generated model"):
-        check_provider(BadProvider, operators=["Abs"], case="Abs(1000000)")

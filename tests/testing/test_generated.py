@@ -18,7 +18,7 @@ from tests.testing.bad_provider import OPERATORS, BadProvider
 
 @pytest.fixture(scope="module")
 def kit() -> Kit:
-    return Kit(BadProvider, OPERATORS)
+    return Kit(BadProvider, OPERATORS, models=GeneratedModels(most=120))
 
 
 def test_each_has_a_name_of_its_own_and_all_kinds_and_operators_are_there(kit: Kit) -> None:
@@ -30,7 +30,7 @@ def test_each_has_a_name_of_its_own_and_all_kinds_and_operators_are_there(kit: K
 
 
 def test_they_are_the_same_each_time(kit: Kit) -> None:
-    first, second = kit.of_kind("graphs"), Kit(BadProvider, OPERATORS).of_kind("graphs")
+    first, second = kit.of_kind("graphs"), Kit(BadProvider, OPERATORS, models=GeneratedModels(most=120)).of_kind("graphs")
     assert not set(first) & set(second), "drawn again"
     assert [case.name for case in first] == [case.name for case in second]
     for one, other in zip(first, second, strict=True):
@@ -42,10 +42,9 @@ def test_the_provider_takes_a_node_of_each(kit: Kit) -> None:
     assert all(kit.takes(case) for case in kit.generator_cases)
 
 
-def test_of_many_operators_each_keeps_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ort_lite.testing.steering.MOST", 40)
-    few = Kit(BadProvider, OPERATORS)
-    assert len(few.generator_cases) <= 40 + len(OPERATORS) * sum(LEAST.values())
+def test_of_many_operators_each_keeps_some() -> None:
+    few = Kit(BadProvider, OPERATORS, models=GeneratedModels(most=20))
+    assert len(few.generator_cases) <= 20 + len(OPERATORS) * sum(LEAST.values())
     assert {operator for case in few.of_kind("attributes") for operator in case.operators} == set(OPERATORS)
 
 

@@ -306,7 +306,7 @@ def relu_before_the_fused_sum(right: Any, stream: CardStream, s: Any, x: Array, 
     return y if z is None else y + z
 
 
-@bug("graphs", "Conv", "Relu", "Mul")
+@bug("graphs", "Conv", "Relu", "Add")
 def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
     """A peephole in the compiler: Relu moves into the Conv before it, whoever else reads that."""
     right = program.compile_program

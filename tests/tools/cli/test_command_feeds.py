@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 
-from ort_lite import __main__ as command_line
 from ort_lite.errors import InvalidArgument
 from ort_lite.session.metadata import NodeArg
 from ort_lite.tools.cli.feed_arguments import feeds_of
@@ -103,13 +101,3 @@ def test_a_file_that_is_something_else_is_named(name: str, tmp_path: Path) -> No
 
 def test_of_many_models_each_has_some_of_the_names() -> None:
     assert given(X, known=False, dim=["M=2"], value=["sr=16000"], shape=["image=1"])["x"].shape == (1, 3)
-
-
-def test_what_is_given_wrong_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "model.onnx"
-    text = '<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Neg(x) }'
-    onnx.save(onnx.parser.parse_model(text), path)
-    assert command_line.main(["run", str(path), "--dim", "M=3"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("ort-lite run: InvalidArgument: --dim M:")
-    assert said.count("\n") == 1

@@ -262,24 +262,6 @@ def test_ctrl_c_is_status_130(model: str, capsys: pytest.CaptureFixture[str], mo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "MODEL", "--dim", "N"], "ort-lite run: InvalidArgument: --dim N: expected NAME=VALUE"),
-        (["run", "MODEL", "--dim", "N=x"], "ort-lite run: InvalidArgument: --dim N=x: expected a number"),
-        (["run", "MODEL", "--config", "a"], "ort-lite run: InvalidArgument: --config a: expected NAME=VALUE"),
-        (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: InvalidArgument: missing.npz: there is no such file"),
-        (["cache", "prune"], "ort-lite cache: InvalidArgument: nothing says what may go: --stale"),
-        (["cache", "prune", "--keep-bytes", "much"], "ort-lite cache: InvalidArgument: --keep-bytes much: expected a number"),
-    ],
-)
-def test_errors_about_what_is_given_are_one_line_and_status_2(
-    arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command_line.main([model if argument == "MODEL" else argument for argument in arguments]) == 2
-    assert capsys.readouterr().err.startswith(message)
-
-
-@pytest.mark.parametrize(
     "command",
     [["run"], ["dump"], ["check"], ["plan"], ["explain"], ["inspect"], ["verify"], ["view", "--no-run"], ["profile"], ["step"]],
 )

@@ -15,6 +15,7 @@ from ort_lite.tools.cli.new_provider_command import LICENSES, contents, names_of
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "plugins" / "template"
+TEMPLATES = list((ROOT / "ort_lite" / "tools" / "templates").rglob("*"))
 MOST_LINES = 25
 
 
@@ -92,8 +93,9 @@ def test_templates_are_in_the_wheel() -> None:
     """Hatch packs all files below a package, but for those that git ignores."""
     packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert packed == {"packages": ["ort_lite", "providers/ort_lite_cpu", "transforms/ort_lite_transforms"]}
+    assert TEMPLATES
     ignored = subprocess.run(
-        ["git", "check-ignore", "--no-index", *map(str, (ROOT / "ort_lite" / "templates").rglob("*"))],
+        ["git", "check-ignore", "--no-index", *map(str, TEMPLATES)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,7 +1,6 @@
 """session.run(verify="partition"): what is compared, what is said of it, and what the search for the bad node finds."""
 
 import json
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +12,7 @@ from ort_lite.errors import InvalidArgument, RuntimeException, VerificationError
 from ort_lite.provider import Capability
 from ort_lite.tools.verify import Tolerance, Verification, VerificationReport
 from tests.provider.numpy_provider import Box, NumpyProvider, OtherDevice
-from tests.threads import join
+from tests.threads import run_together
 from tests.tools.verify.providers import CHAIN, FEED, LOOP, Off, model, poisoned, shifted
 
 
@@ -290,11 +289,7 @@ def test_threads_have_reports_of_their_own() -> None:
             made.run(None, {"x": np.ones((rows, 3), np.float32)})
         reports[k] = made.verification
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    run_together(work, 6)
     assert {k: report.ok for k, report in reports.items() if report is not None} == {k: k % 2 == 0 for k in range(6)}
     assert made.verification is None
 

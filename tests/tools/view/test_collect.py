@@ -56,24 +56,9 @@ def test_bodies_have_costs_of_their_own() -> None:
     assert "square" not in document["costs"]
 
 
-def test_costs_out_of_a_trace_that_was_written_before(tmp_path: Path) -> None:
-    options = ort_lite.SessionOptions()
-    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
-    session = session_of(model(CHAIN), CPU, sess_options=options)
-    for _ in range(3):
-        session.run(None, FEEDS)
-    document = session.view(profile=session.end_profiling()).document
-    check(document)
-    assert document["costs"].keys() == document["placements"].keys()
-
-
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     path, session = tmp_path / "trace.json", session_of(model(CHAIN), CPU)
-    for text, why in (
-        ("not JSON", "it is no trace"),
-        ('{"a": 1}', "it is no trace"),
-        ("[]", "no run is recorded in it"),
-    ):
+    for text, why in (("not JSON", "it is no trace"), ('{"a": 1}', "it is no trace"), ("[]", "no run is recorded in it")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InvalidArgument, match=why):
             session.view(profile=path)

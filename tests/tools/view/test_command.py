@@ -69,7 +69,6 @@ def test_a_model_that_does_not_run_on_what_is_made_up_is_shown_all_the_same(
     [
         (["--profile", "chain.onnx"], "it is no trace of a session"),
         (["--profile", "nowhere.json"], "No such file"),
-        (["--output", "nowhere/page.html"], "No such file"),
         (["--annotate", "nowhere/model.onnx"], "No such file"),
     ],
 )

@@ -59,12 +59,7 @@ def test_a_node_that_was_joined_before_it_was_fused_counts() -> None:
 
 
 def test_what_is_inside_of_an_event_is_not_its_own() -> None:
-    events = [
-        Event("inner", 20, 30),
-        Event("if", 10, 60),
-        Event("inmost", 22, 24),
-        Event("after", 60, 70),
-    ]
+    events = [Event("inner", 20, 30), Event("if", 10, 60), Event("inmost", 22, 24), Event("after", 60, 70)]
     expected = {"if": 40e-9, "inner": 8e-9, "inmost": 2e-9, "after": 10e-9}
     assert medians(events, [(0, 100)]) == pytest.approx(expected)
 

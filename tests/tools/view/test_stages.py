@@ -23,12 +23,7 @@ def stage(document: Document, title: str) -> StageData:
 def test_each_pass_is_a_stage_with_what_went_and_what_came() -> None:
     document = session_of(model(CHAIN), CPU).view().document
     check(document)
-    assert [found["id"] for found in document["stages"]] == [
-        "loaded",
-        "transform:1",
-        "transform:2",
-        "partitioned",
-    ]
+    assert [found["id"] for found in document["stages"]] == ["loaded", "transform:1", "transform:2", "partitioned"]
     loaded, folded, copied, parted = document["stages"]
     assert loaded["added"] == ["sum", "copy", "scale~1", "act", "last"]
     assert (folded["title"], folded["removed"], folded["added"]) == ("fold_constants", ["sum"], [])
