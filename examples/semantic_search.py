@@ -85,14 +85,19 @@ class Encoder:
     def __init__(self, session: ort_lite.InferenceSession, words: Words) -> None:
         self._session, self._words = session, words
 
-    def __call__(self, texts: Sequence[str]) -> Numbers:
-        """(texts, 384): the mean over a text's words, scaled to length 1."""
+    def feeds(self, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the inputs of the model for some texts."""
         rows = [self._words(text) for text in texts]
         ids = np.zeros((len(rows), max(map(len, rows))), np.int64)
         for row, numbers in zip(ids, rows, strict=True):
             row[: len(numbers)] = numbers
         mask = (ids != 0).astype(np.int64)
-        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+
+    def __call__(self, texts: Sequence[str]) -> Numbers:
+        """Return vectors (texts, 384): the mean over a text's words, scaled to length 1."""
+        feeds = self.feeds(texts)
+        mask = feeds["attention_mask"]
         (states,) = self._session.run(None, feeds)
         means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
         vectors: Numbers = (means / np.linalg.norm(means, axis=1, keepdims=True)).astype(np.float32)
@@ -129,7 +134,7 @@ def main() -> None:
         for index, cosine in found:
             print(f"   {cosine:.2f}  {SENTENCES[index]}")
     if arguments.page or arguments.open:
-        page = session.view().save(arguments.page or Path("semantic_search.html"))
+        page = session.view(encode.feeds(QUESTIONS)).save(arguments.page or Path("semantic_search.html"))
         print(f"\nA page about this session, to open in a browser: {page.absolute()}")
         if arguments.open:
             webbrowser.open(page.absolute().as_uri())

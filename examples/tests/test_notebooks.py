@@ -1,24 +1,22 @@
 """Notebooks, run from top to bottom as a reader would: what they print is what their words say."""
 
-from pathlib import Path
-
 import nbformat
-from nbclient import NotebookClient
+import pytest
 
-EXAMPLES = Path(__file__).parents[1]
+from examples.tests.notebooks import EXAMPLES, outlines, run
+from examples.tests.notebooks import outputs as outputs_of
+
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 
 
 def outputs(name: str) -> list[str]:
-    """What each cell of code answers: printed text, or the richest form of its last value. Raises where a cell does."""
-    notebook = nbformat.read(EXAMPLES / name, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
-    return ["".join(map(_text, cell.outputs)) for cell in notebook.cells if cell.cell_type == "code"]
+    return outputs_of(run(name))
 
 
-def _text(output: nbformat.NotebookNode) -> str:
-    if output.output_type == "stream":
-        return str(output.text)
-    return str(output.data.get("text/html", output.data["text/plain"]))
+@pytest.mark.parametrize("name", NAMES)
+def test_the_outputs_of_a_notebook_are_current(name: str) -> None:
+    committed = nbformat.read(EXAMPLES / name, as_version=4)
+    assert outlines(committed) == outlines(run(name)), "run python examples/tests/notebooks.py"
 
 
 def test_two_providers() -> None:
@@ -70,4 +68,4 @@ def test_scale_simulation() -> None:
 
 
 def test_each_notebook_has_its_test() -> None:
-    assert {f"test_{path.stem}" for path in EXAMPLES.glob("*.ipynb")} <= set(globals())
+    assert {f"test_{name.removesuffix('.ipynb')}" for name in NAMES} <= set(globals())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
 """Arrays by name, or the bytes that `save_params` returned."""
 
-_KEPT_BYTES = 2**24  # a session keeps source bytes up to this size, so that parameters can be loaded later
+_KEPT_BYTES = 2**26  # a session keeps source bytes up to this size, for its page and so that parameters can be loaded later
 
 
 def open_model(

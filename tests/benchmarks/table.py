@@ -30,6 +30,7 @@ from tests.benchmarks.document import PAGES, performance, regenerate
 from tests.benchmarks.operators import operator_names, operators
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, rounded, write
 from tests.benchmarks.rows import Row, rows
+from tests.benchmarks.speed_chart import CHART, speed_chart
 
 THREADS = (1, 2)
 SECONDS = {"model": 3.0, "operator": 1.0}
@@ -118,6 +119,8 @@ def render(arguments: argparse.Namespace) -> None:
     pages = {arguments.document: performance} if arguments.document else PAGES if arguments.record == RECORD else {}
     for path, generate in pages.items():
         print(f"{path.name}: {'regenerated' if regenerate(path, generate(measurements)) else 'unchanged'}")
+    if arguments.document is None and arguments.record == RECORD:
+        CHART.write_text(speed_chart(measurements), encoding="utf-8")
 
 
 def main() -> None:

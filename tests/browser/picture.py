@@ -1,6 +1,7 @@
-"""Write the README's picture of the viewer: `python -m tests.browser.picture`.
+"""Write the documentation's pictures of the viewer: `python -m tests.browser.picture`.
 
-The digits model on two providers. A convolution is selected, so the panel on the right says why it runs where it runs.
+The digits model on two providers. In the graph a convolution is selected, so the panel on the right says why it runs where it runs. The
+other pictures show the memory plan and the timeline.
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.browser.chromium import chromium
 from tests.docs.pages import ROOT
 
 DIGITS = ROOT / "examples" / "digits"
-PICTURE = ROOT / "docs" / "pictures" / "view.png"
+PICTURES = {name: ROOT / "docs" / "pictures" / f"{name}.png" for name in ("view", "memory", "timeline")}
 SELECTED = "conv3+norm3"
 SIZE = (1280, 720)
 """Pixels."""
@@ -30,12 +31,16 @@ def write_page(path: Path) -> Path:
     return page
 
 
-def take_picture(browser: Browser, page: Path, path: Path) -> None:
+def take_picture(browser: Browser, page: Path, name: str, path: Path) -> None:
+    """Write the picture of a tab: "memory", "timeline", or "view" for the graph with a selected node."""
     context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
     opened = context.new_page()
     opened.goto(page.as_uri())
     expect(opened.get_by_role("application")).to_have_attribute("aria-busy", "false")
-    opened.get_by_role("treeitem").filter(has_text=SELECTED).click()
+    if name == "view":
+        opened.get_by_role("treeitem").filter(has_text=SELECTED).click()
+    else:
+        opened.locator(f"[role=tab][data-id={name}]").click()
     opened.wait_for_timeout(SETTLED)
     opened.screenshot(path=path)
     context.close()
@@ -43,7 +48,9 @@ def take_picture(browser: Browser, page: Path, path: Path) -> None:
 
 def main() -> None:
     with TemporaryDirectory() as folder, chromium() as browser:
-        take_picture(browser, write_page(Path(folder) / "digits.html"), PICTURE)
+        page = write_page(Path(folder) / "digits.html")
+        for name, path in PICTURES.items():
+            take_picture(browser, page, name, path)
 
 
 if __name__ == "__main__":
