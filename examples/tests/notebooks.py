@@ -62,7 +62,9 @@ def _small(found: list[Any]) -> Iterator[Any]:
     for output in found:
         if output.output_type != "stream":
             plain = output.data["text/plain"][:SHORT]
-            output.data = {kind: text for kind, text in output.data.items() if len(str(text)) <= LARGEST} | {"text/plain": plain}
+            output.data = {kind: text for kind, text in output.data.items() if len(str(text)) <= LARGEST} | {
+                "text/plain": plain
+            }
             if "execution_count" in output:
                 output.execution_count = None
         yield output
