@@ -1,5 +1,6 @@
 """A line on a terminal that shows how far long work is. It appears after a second and disappears at the end."""
 
+import os
 import sys
 import threading
 from types import TracebackType
@@ -54,21 +55,27 @@ class ProgressLine:
 
     def update(self, step: str = "", done: int | None = None, total: int | None = None) -> None:
         """Set what is shown: the current step, and the number of steps that are done and of all."""
+        self._step, self._done, self._total = step, done, total
+        if self._bar is None:
+            return
         with self._lock:
-            self._step, self._done, self._total = step, done, total
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], description=self._text(), completed=done or 0, total=total)
 
     def show(self) -> None:
         """Show the line now, if it is wanted and no other one is visible."""
+        if self._bar is not None or not is_wanted():
+            return
         with self._lock:
-            if self._bar is None and ProgressLine._visible is None and is_wanted():
+            if ProgressLine._visible is None:
                 ProgressLine._visible, self._bar = self, _bar()
                 self._bar.add_task(self._text(), completed=self._done or 0, total=self._total)
                 self._bar.start()
 
     def close(self) -> None:
         """Remove the line."""
+        if self._bar is None:
+            return
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
@@ -76,6 +83,15 @@ class ProgressLine:
 
     def _text(self) -> str:
         return f"{self._title}: {self._step}" if self._step else self._title
+
+
+def _forget_parent() -> None:
+    """Forget the line that the parent of a forked process shows, and a lock that one of its threads may have held."""
+    ProgressLine._visible, ProgressLine._lock = None, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)
 
 
 def _bar() -> Any:

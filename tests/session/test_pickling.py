@@ -196,6 +196,8 @@ def test_a_child_runs_and_makes_sessions_while_its_parent_does() -> None:
     def make() -> None:
         ort_lite.InferenceSession(data(), providers=["CPUExecutionProvider"]).run(None, {"x": X})
 
+    run()
+    make()  # what a first run imports is imported: Python's import locks do not survive a fork
     threads = [threading.Thread(target=work, args=(act,)) for act in (run, run, make)]
     for thread in threads:
         thread.start()
