@@ -30,7 +30,10 @@ def test_an_example_says_how_to_run_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_has_no_outputs(path: Path) -> None:
+def test_a_notebook_has_the_outputs_of_a_run_without_errors_and_paths(path: Path) -> None:
+    """`examples/tests/test_notebooks.py` compares them with a run; here nothing runs."""
     cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-    assert [(cell["outputs"], cell["execution_count"]) for cell in cells] == [([], None)] * len(cells)
-    assert cells
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert outputs and {output["output_type"] for output in outputs} <= {"stream", "execute_result", "display_data"}
+    assert {cell["execution_count"] for cell in cells} == {None}
+    assert not re.search(r"/(home|root|tmp|work|usr)/", json.dumps(outputs))
