@@ -11,6 +11,8 @@ import pytest
 import ort_lite
 from ort_lite.load.parse_options import ParseOptions, SerializeOptions
 from ort_lite.provider.kernels import KernelProvider, KernelRegistry
+from ort_lite.session.preparation import _KEYWORDS
+from ort_lite.session.session import Session
 from ort_lite.testing import Report, check_provider
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Abs(x) }'
@@ -24,6 +26,9 @@ OPEN: dict[Callable[..., Any], set[str]] = {
 CALLABLES = (
     ort_lite.InferenceSession,
     ort_lite.InferenceSession.run,
+    ort_lite.InferenceSession.run_async,
+    ort_lite.InferenceSession.run_with_iobinding,
+    ort_lite.InferenceSession.run_with_ort_values,
     ort_lite.InferenceSession.view,
     ort_lite.SessionOptions,
     ort_lite.RunOptions,
@@ -37,6 +42,16 @@ CALLABLES = (
     SerializeOptions,
     check_provider,
 )
+
+
+WITHOUT_EFFECT = {"enable_fallback", "read_config_from_model"}
+"""Keywords of a session that onnxruntime has and that do nothing here."""
+
+
+def test_a_session_has_all_its_keywords_in_its_signature() -> None:
+    names = set(inspect.signature(ort_lite.InferenceSession).parameters)
+    assert names == (_KEYWORDS - WITHOUT_EFFECT) | {"unknown"}
+    assert list(inspect.signature(Session).parameters) == list(inspect.signature(ort_lite.InferenceSession).parameters)
 
 
 @pytest.mark.parametrize("function", CALLABLES, ids=lambda function: str(function.__qualname__))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 TWO_ULPS = {"float16": 2**-9, "bfloat16": 2**-6}
-"""What is allowed beyond a test's tolerance: expected values are rounded at every operator of a function (onnx's runner does so for
+"""The tolerance beyond a test's own: expected values are rounded at every operator of a function (onnx's runner does so for
 bfloat16)."""
 
 

@@ -122,7 +122,7 @@ def test_another_choice_ends_a_run(playground: Page) -> None:
 
 
 def test_names_are_text(playground: Page) -> None:
-    """Those of a file, and those in it."""
+    """The name of a file and the names inside it."""
     name = "<b onclick=alert(1)>.onnx"
     playground.get_by_label("Model", exact=True).select_option(name)
     shown(playground, name)

@@ -1,4 +1,4 @@
-"""Where results differ from those of onnx.reference, whose nodes compute in float64: what explains that, also of mutants."""
+"""Known differences between results and onnx.reference, whose nodes compute in float64, with their reasons; also of mutants."""
 
 from __future__ import annotations
 

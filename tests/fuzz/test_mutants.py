@@ -48,7 +48,7 @@ def test_every_operator_version_with_a_kernel_occurs() -> None:
 
 
 def test_a_test_run_meets_every_operator_version() -> None:
-    """Those of test_fuzz.py."""
+    """The mutants that test_fuzz.py runs are enough for that."""
     assert 2 * len(keys()) <= 2000
 
 

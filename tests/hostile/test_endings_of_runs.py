@@ -75,13 +75,13 @@ def i64(*numbers: int) -> Array:
 
 
 def boxes(count: int) -> Array:
-    """That do not meet."""
+    """Return boxes that do not meet."""
     at = np.arange(count, dtype=np.float32)
     return np.stack([at, at, at + 0.5, at + 0.5], -1)[None]
 
 
 def ngrams(items: int) -> None:
-    """Of three equal items, as far apart as they may be: a quarter of a square."""
+    """Count n-grams of three equal items, as far apart as they may be: a quarter of a square."""
     fields: dict[str, Any] = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**31 - 1}
     fields |= {"ngram_counts": [0, 0, 0], "ngram_indexes": [0], "pool_int64s": [0, 0, 0]}
     ends("TfIdfVectorizer", np.zeros(items, np.int64), **fields)

@@ -5,8 +5,7 @@ The `sitecustomize` of `../site`, which comes next, runs afterwards.
 
 import os
 import sys
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from runpy import run_path
 
 try:
     from ort_lite.log.progress_line import set_default_progress
@@ -17,7 +16,4 @@ except Exception:  # noqa: BLE001  an older Python, or another environment: the 
 finally:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
-    spec = PathFinder.find_spec(__name__, sys.path)
-    if spec is not None and spec.loader is not None:
-        sys.modules[__name__] = module = module_from_spec(spec)
-        spec.loader.exec_module(module)
+    run_path(os.path.join(os.path.dirname(here), "site", "sitecustomize.py"), run_name=__name__)

@@ -1,6 +1,7 @@
 """The parts of a ModelProto that reach outside of it or cost time without a limit: files, patterns and loops."""
 
 import os
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,10 @@ from ort_lite.record import Record
 
 _PATTERNS = {"RegexFullMatch": ("pattern",), "Tokenizer": ("tokenexp", "separators")}
 """Attributes that are regular expressions, by operator."""
+
+
+Constants = ChainMap[str, Any]
+"""Tensors by name, None for a value that is no constant; the innermost graph comes first."""
 
 
 class FileRead(Record):
@@ -44,7 +49,7 @@ class LoopBound(Record):
     """The number of loops around it."""
     bound: int | None
     reason: str
-    """Where the number comes from."""
+    """The origin of the number."""
 
 
 class NodeProto(Record):
@@ -57,24 +62,23 @@ class NodeProto(Record):
 
 def nodes_of(model: pb.ModelProto) -> Iterator[NodeProto]:
     """Yield the nodes of the graph, of its bodies and of the functions, outer ones first. O(nodes)."""
-    yield from _nodes(model.graph, {}, 0)
+    yield from _nodes(model.graph, ChainMap(), 0)
     for function in model.functions:
-        yield from _nodes_in(function.node, {}, 0)
+        yield from _nodes_in(function.node, ChainMap(), 0)
 
 
-def _nodes(graph: pb.GraphProto, outer: Mapping[str, Any], depth: int) -> Iterator[NodeProto]:
-    inner = {name.name for name in graph.input}
-    constants = {name: tensor for name, tensor in outer.items() if name not in inner}
-    constants |= {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inner}
-    yield from _nodes_in(graph.node, constants, depth)
+def _nodes(graph: pb.GraphProto, outer: Constants, depth: int) -> Iterator[NodeProto]:
+    known: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
+    known.update(dict.fromkeys(value.name for value in graph.input))  # inputs hide outer names, and override initializers
+    yield from _nodes_in(graph.node, outer.new_child(known), depth)
 
 
-def _nodes_in(nodes: Sequence[Any], outer: Mapping[str, Any], depth: int) -> Iterator[NodeProto]:
-    constants = dict(outer)
+def _nodes_in(nodes: Sequence[Any], constants: Constants, depth: int) -> Iterator[NodeProto]:
     for node in nodes:
         yield NodeProto(node, constants, depth)
         if node.op_type == "Constant" and node.output:
-            constants |= dict.fromkeys(node.output, *(attribute.t for attribute in node.attribute if attribute.name == "value"))
+            values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+            constants[node.output[0]] = values[0] if values else None
         inside = depth + (node.op_type in ("Loop", "Scan", "SequenceMap"))
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
@@ -162,7 +166,9 @@ def _bound(node: NodeProto) -> tuple[int | None, str]:
     tensor = node.constants.get(count)
     if tensor is None:
         return None, f"its trip count {count!r} is computed or fed"
-    values = tensor.int64_data[:] or [int.from_bytes(tensor.raw_data[:8], "little", signed=True)]
+    if not tensor.int64_data and len(tensor.raw_data) < 8:
+        return None, f"its trip count {count!r} is no integer in the model's file"
+    values = tensor.int64_data[:1] or [int.from_bytes(tensor.raw_data[:8], "little", signed=True)]
     return int(values[0]), f"its trip count {count!r} is a constant"
 
 

@@ -22,7 +22,7 @@ def main(arguments: Namespace) -> ExitStatus:
     providers = session_arguments.providers(arguments)
     if not providers or len(providers) != 1:
         raise InvalidArgument("--provider: expected the name of one execution provider")
-    paths = list(_paths(arguments.models))
+    paths = list(session_arguments.model_paths(arguments.models))
     feeds = None if arguments.no_run else lambda inputs: feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), False)
     models: list[ModelCoverage] = []
     with ProgressLine("coverage") as line:
@@ -37,17 +37,6 @@ def main(arguments: Namespace) -> ExitStatus:
     else:
         _show(found, arguments.top)
     return ExitStatus.MODEL if any(model.error for model in found.models) else ExitStatus.DONE
-
-
-def _paths(given: Sequence[str]) -> Iterator[str]:
-    for path in given:
-        if not Path(path).is_dir():
-            yield path
-            continue
-        found = sorted(Path(path).rglob("*.onnx"))
-        if not found:
-            raise InvalidArgument(f"{path}: no file in it ends in .onnx")
-        yield from map(str, found)
 
 
 def _summary(found: Coverage) -> Iterator[str]:

@@ -64,7 +64,7 @@ def default_sizes(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, 
     """Return the free dimensions of random inputs that are 1 because nothing gives a size. Those without a name: "x[0]"."""
     if arguments.feeds:
         return {}
-    given = _by_input([*arguments.input, *arguments.shape], "--input or --shape", inputs, False)
+    given = {*_by_input(arguments.input, "--input", inputs, False), *_by_input(arguments.shape, "--shape", inputs, False)}
     free = [
         dim or f"{arg.name}[{axis}]"
         for arg in inputs

@@ -1,6 +1,8 @@
 """Session options and sessions from command-line arguments."""
 
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.ort_options import SessionOptions
@@ -32,6 +34,18 @@ def options(arguments: Namespace) -> SessionOptions:
 def providers(arguments: Namespace) -> list[str] | None:
     """Return the providers of --providers; None if it is absent."""
     return [name.strip() for name in arguments.providers.split(",")] if arguments.providers else None
+
+
+def model_paths(given: Sequence[str]) -> Iterator[str]:
+    """Yield the models that are named, and those in folders, sorted. Raises InvalidArgument for a folder without a model."""
+    for path in given:
+        if not Path(path).is_dir():
+            yield path
+            continue
+        found = sorted(Path(path).rglob("*.onnx"))
+        if not found:
+            raise InvalidArgument(f"{path}: no file in it ends in .onnx")
+        yield from map(str, found)
 
 
 def session(arguments: Namespace, model: str | bytes) -> InferenceSession:

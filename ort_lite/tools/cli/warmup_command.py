@@ -2,11 +2,9 @@
 
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, format_error
+from ort_lite.errors import format_error
 from ort_lite.native.loader import finish
 from ort_lite.native.progress import Reported, piece
 from ort_lite.tools.cli import session_arguments
@@ -19,7 +17,7 @@ _TARGET = "ort_lite.target"
 
 def main(arguments: Namespace) -> int:
     """Run `ort-lite warmup`. Returns MODEL if a model failed; the others are warm all the same."""
-    paths = list(_paths(arguments.models))
+    paths = list(session_arguments.model_paths(arguments.models))
     entries = arguments.config
     results = []
     for target in arguments.target or [""]:
@@ -32,17 +30,6 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print_json("warmup", {"models": results})
     return ExitStatus.MODEL if any("error" in result for result in results) else ExitStatus.DONE
-
-
-def _paths(given: Sequence[str]) -> Iterator[str]:
-    for path in given:
-        if not Path(path).is_dir():
-            yield path
-            continue
-        found = sorted(Path(path).rglob("*.onnx"))
-        if not found:
-            raise InvalidArgument(f"{path}: no file in it ends in .onnx")
-        yield from map(str, found)
 
 
 def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:

@@ -311,7 +311,7 @@ def test_winograd_along_one_axis(size: Shape, edge: int, taps: int, tolerance: f
 
 
 def edges(images: Dim, channels: int, size: Sequence[Dim], taps: int = 3, stride: int = 1, groups: int = 1) -> list[int]:
-    """Of tiles of Winograd for results of that size on a wide register tile and on a narrow one; 0: there are none."""
+    """The sizes of Winograd tiles for results of that size on a wide register tile and on a narrow one; 0: there are none."""
     rank, results = len(size), (images, channels, *size)
     image, pads = (images, channels, *(n * stride for n in size)), (taps // 2,) * rank
     sizes = conv.sizes_of(image, results, (taps,) * rank, (stride,) * rank, pads, (1,) * rank, groups)

@@ -59,6 +59,24 @@ def test_loops_inside_of_loops_and_patterns_are_found(tmp_path: Path) -> None:
     assert found.operators == {"Identity": 3, "Loop": 2, "RegexFullMatch": 1}
 
 
+def test_a_trip_count_that_the_file_does_not_hold_and_a_constant_with_two_values(tmp_path: Path) -> None:
+    body = "<body = b (int64 i, bool c, float[N] a) => (bool d, float[N] e) { d = Identity(c) e = Neg(a) }>"
+    path = saved(
+        tmp_path, f"(float[N] x, bool go) => (float[N] y) {{ n = Constant<value = int64 {{3}}>() y = Loop(n, go, x) {body} }}"
+    )
+    model = onnx.load(path)
+    assert [loop.bound for loop in audit(path).loops] == [3]
+    (value,) = model.graph.node[0].attribute
+    model.graph.node[0].attribute.append(value)
+    onnx.save(model, path)
+    assert [loop.bound for loop in audit(path).loops] == [3]
+    for attribute in model.graph.node[0].attribute:
+        attribute.t.ClearField("int64_data")
+        attribute.t.ClearField("raw_data")
+    Path(path).write_bytes(model.SerializeToString())
+    assert [loop.bound for loop in audit(path).loops] == [None]
+
+
 def test_memory_follows_the_sizes(tmp_path: Path) -> None:
     path = saved(tmp_path, "(float[N] x) => (float[N] y) { a = Neg(x) b = Abs(a) c = Add(a, b) y = Exp(c) }")
     found = audit(path, {"N": 10**9}).memory
