@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def _text(output: Any) -> str:
 def outlines(notebook: Any) -> list[str]:
     """Return the outputs without what differs between runs and CPUs: numbers with their units, widths of columns, drawings."""
     shown = ["".join(map(_plain, cell.outputs)) for cell in notebook.cells if cell.cell_type == "code"]
-    return [" ".join(_DRAWING.sub("…", _NUMBER.sub("#", text)).split()) for text in shown]
+    words = (_DRAWING.sub("…", _NUMBER.sub("#", text)).split() for text in shown)
+    return [" ".join(word for word, _ in groupby(line)) for line in words]
 
 
 def _plain(output: Any) -> str:
