@@ -147,6 +147,11 @@ class Record(metaclass=_Fields):
         return _restore, (type(self), tuple(getattr(self, name) for name in self.__match_args__))
 
 
+def asdict(record: Record, *but: str) -> dict[str, Any]:
+    """Return the fields of a record by name, without those named `but`. Values are not copied, and records in them stay records."""
+    return {name: getattr(record, name) for name in record.__match_args__ if name not in but}
+
+
 def _restore(cls: type[Record], values: tuple[Any, ...]) -> Record:
     made = cls.__new__(cls)
     for name, value in zip(cls.__match_args__, values, strict=True):

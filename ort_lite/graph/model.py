@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.graph.graph import Attr, Graph
-from ort_lite.record import Record, field
+from ort_lite.record import Record, asdict, field
 
 if TYPE_CHECKING:
     from ort_lite.graph.flat import Tables
@@ -63,12 +63,8 @@ class Model(Record, frozen=False):
 
         functions = self.functions.values()
         tables = flatten([(self.graph, ()), *((function.graph, function.defaults.values()) for function in functions)])
-        described = {key: _fields(function, "graph", "defaults") for key, function in self.functions.items()}
-        return restore_model, (tables, described, _fields(self, "graph", "functions"))
-
-
-def _fields(record: Record, *but: str) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__match_args__ if name not in but}
+        described = {key: asdict(function, "graph", "defaults") for key, function in self.functions.items()}
+        return restore_model, (tables, described, asdict(self, "graph", "functions"))
 
 
 def restore_model(

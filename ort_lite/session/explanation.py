@@ -8,7 +8,7 @@ from ort_lite.partition.assignment import Assignment, Placement, Reason
 from ort_lite.partition.budgets import nbytes
 from ort_lite.partition.controls import CONTROLS
 from ort_lite.plugins.rooms import hook
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 from ort_lite.shapes.expr import Dim
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Comparison(Record):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data."""
-        moves = [{name: getattr(move, name) for name in move.__match_args__} for move in self.moved]
+        moves = [asdict(move) for move in self.moved]
         return {"moved": moves, "gone": list(self.gone), "new": list(self.new)}
 
     def to_json(self, indent: int | None = 2) -> str:

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 
 RECORD = Path(__file__).parents[2] / "docs" / "performance.jsonl"
 KINDS = ("model", "operator")
@@ -66,7 +66,7 @@ class Measurement(Record):
 
     def as_json(self) -> str:
         """A line of the record. Fields with nothing in them are left out."""
-        fields = {name: getattr(self, name) for name in self.__match_args__}
+        fields = asdict(self)
         return json.dumps({name: value for name, value in fields.items() if value not in (None, "", (), False)})
 
 

@@ -12,7 +12,7 @@ from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
-from ort_lite.record import Record, field
+from ort_lite.record import Record, asdict, field
 
 _FORMAT = "ort-lite-costs-1"
 
@@ -73,8 +73,8 @@ class CostModel(Record):
         return {
             "format": _FORMAT,
             "nodes": {name: dict(found) for name, found in self.nodes.items()},
-            "overheads": {name: _fields(found) for name, found in self.overheads.items()},
-            "rates": {name: _fields(found) | {"overhead": _fields(found.overhead)} for name, found in self.rates.items()},
+            "overheads": {name: asdict(found) for name, found in self.overheads.items()},
+            "rates": {name: asdict(found) | {"overhead": asdict(found.overhead)} for name, found in self.rates.items()},
             "dims": dict(self.dims),
             "free": self.free,
             "trips": self.trips,
@@ -114,10 +114,6 @@ class CostModel(Record):
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument(f"{os.fspath(path)} is not a cost model: {error}") from error
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__match_args__}
 
 
 _TINY = 1e-300

@@ -12,7 +12,7 @@ from ort_lite.load.proto import pb, text
 from ort_lite.load.source import read_source
 from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.partition.cost.work import sizes_of
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.shapes.dims import symbols
 from ort_lite.tools.audit.contents import FileRead, LoopBound, Pattern, files_of, loops_of, nodes_of, patterns_of
@@ -51,17 +51,13 @@ class Audit(Record):
         """Return the audit as plain data; sizes in bytes."""
         plain = {name: getattr(self, name) for name in ("path", "nbytes", "functions", "doubt")}
         plain |= {name: dict(getattr(self, name)) for name in ("operators", "domains", "dims")}
-        plain |= {name: [_fields(one) for one in getattr(self, name)] for name in ("files", "patterns", "loops")}
-        memory = None if self.memory is None else _fields(self.memory) | {"total": self.memory.total}
+        plain |= {name: [asdict(one) for one in getattr(self, name)] for name in ("files", "patterns", "loops")}
+        memory = None if self.memory is None else asdict(self.memory) | {"total": self.memory.total}
         return plain | {"memory": memory, "findings": self.findings}
 
 
 def _is_open(loop: LoopBound) -> bool:
     return loop.operator == "Loop" and loop.bound is None
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__match_args__}
 
 
 def audit(path: str, dims: Mapping[str, int] | None = None, timeout: float = 0.0) -> Audit:

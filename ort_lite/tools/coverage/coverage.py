@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 
 _DETAIL = re.compile(r"'[^']*'|\[[^\]]*\]|-?\d+(\.\d+)?")
 """Parts of a reason that differ between nodes: names, shapes, numbers."""
@@ -110,17 +110,17 @@ class Coverage(Record):
                 "path": model.path,
                 "error": model.error,
                 "timed_on": model.timed_on,
-                "on_device": _fields(_sums(node for node in model.nodes if node.on_device)),
-                "off_device": _fields(_sums(node for node in model.nodes if not node.on_device)),
+                "on_device": asdict(_sums(node for node in model.nodes if node.on_device)),
+                "off_device": asdict(_sums(node for node in model.nodes if not node.on_device)),
             }
             for model in self.models
         ]
         return {
             "provider": self.provider,
-            "on_device": _fields(self.sums(True)),
-            "off_device": _fields(self.sums(False)),
-            "reasons": [_fields(one) for one in self.reasons()],
-            "next_operators": [_fields(one) for one in self.next_operators()],
+            "on_device": asdict(self.sums(True)),
+            "off_device": asdict(self.sums(False)),
+            "reasons": [asdict(one) for one in self.reasons()],
+            "next_operators": [asdict(one) for one in self.next_operators()],
             "models": models,
         }
 
@@ -135,7 +135,3 @@ def _format_reason(node: NodeCoverage) -> str:
 def _sums(nodes: Iterable[NodeCoverage]) -> Sums:
     found = list(nodes)
     return Sums(len(found), sum(node.operations for node in found), sum(node.seconds or 0.0 for node in found))
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__match_args__}

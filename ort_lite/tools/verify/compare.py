@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import BITS, COMPLEX, Array, from_numpy
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 
 
 class Tolerance(Record):
@@ -82,8 +82,7 @@ class TensorReport(Record):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
-        found = {name: getattr(self, name) for name in self.__match_args__}
-        return {name: _plain(value) for name, value in found.items()} | {"ok": self.ok}
+        return {name: _plain(value) for name, value in asdict(self).items()} | {"ok": self.ok}
 
     def __str__(self) -> str:
         if self.mismatch:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 from ort_lite.tools.verify.compare import TensorReport
 
 
@@ -51,9 +51,8 @@ class PartitionReport(Record):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
-        found = {name: getattr(self, name) for name in self.__match_args__}
         tensors = [tensor.as_dict() for tensor in self.tensors]
-        return found | {"ok": self.ok, "tensors": tensors, "culprit": self.culprit.as_dict() if self.culprit else None}
+        return asdict(self) | {"ok": self.ok, "tensors": tensors, "culprit": self.culprit.as_dict() if self.culprit else None}
 
     def __str__(self) -> str:
         where = f" in {self.graph}" if self.graph else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 from tests.benchmarks.compare.measure import Figure
 
 TIMES = ("model", "operator", "start")
@@ -59,7 +59,7 @@ def _noises(figures: Sequence[Figure], kind: str) -> Iterator[float]:
 def _figure(figure: Figure) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": figure.kind, "name": figure.name, "changed": figure.changed, "failure": figure.failure}
     if figure.comparison is not None:
-        data |= {field: getattr(figure.comparison, field) for field in figure.comparison.__match_args__}
+        data |= asdict(figure.comparison)
     return data
 
 

@@ -7,8 +7,10 @@ import onnx
 import onnx.parser
 import pytest
 
+from ort_lite.__main__ import main
 from ort_lite.tools.audit import audit
 from tests.hostile.model_folders import folder_of_its_own, put_external
+from tests.tools.cli.output import parse
 
 HEAD = '<ir_version: 8, opset_import: ["": 20]> g '
 
@@ -90,9 +92,11 @@ def test_a_size_that_only_a_run_tells_is_counted_as_unknown(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["silero/silero_vad.onnx"])
-def test_a_real_model(name: str) -> None:
+def test_a_real_model(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = os.path.join(os.path.dirname(__file__), "..", "..", "data", name)
     found = audit(path)
     assert found.nbytes == os.path.getsize(path)
     assert not found.files and not found.patterns
     assert found.doubt == ""
+    assert main(["audit", path, "--json"]) == 0
+    assert parse(capsys.readouterr().out)["operators"] == dict(found.operators)

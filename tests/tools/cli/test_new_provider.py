@@ -12,6 +12,7 @@ from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli.new_provider_command import LICENSES, contents, names_of
+from tests.tools.cli.output import parse
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "plugins" / "template"
@@ -67,6 +68,9 @@ def test_without_a_directory_it_goes_into_one_called_like_the_distribution(
     assert main(["new-provider", "my-npu", "--license", "MIT"]) == 0
     assert files_below(tmp_path / "ort-lite-my-npu") == contents(names_of("my-npu"), "MIT")
     assert "MyNpuExecutionProvider: 8 files in ort-lite-my-npu. Next:" in capsys.readouterr().out
+    assert main(["new-provider", "my-gpu", "--json"]) == 0
+    found = parse(capsys.readouterr().out)
+    assert (found["provider"], found["directory"], len(found["files"])) == ("MyGpuExecutionProvider", "ort-lite-my-gpu", 8)
 
 
 @pytest.mark.parametrize("license", LICENSES)

@@ -1,6 +1,5 @@
 """The formal machine: state (G, M), table T, the step and its record, traces that can be executed again."""
 
-import json
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -25,6 +24,7 @@ from ort_lite.tools.machine import Machine, MachineState, MachineTrace, node_tup
 from ort_lite_cpu.program.program import Program
 from tests.cpu.steps import segment_runs
 from tests.provider.numpy_provider import NumpyProvider
+from tests.tools.cli.output import parse
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 21]>
@@ -367,7 +367,7 @@ def test_the_command_stops_behind_a_node(tmp_path: Path, capsys: pytest.CaptureF
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "k"))
     path.write_bytes(model.SerializeToString())
     assert main(["step", str(path), "--until", "first", "--check", "--json", "--dim", "n=4"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = parse(capsys.readouterr().out)
     assert [row["node"] for row in told["steps"]] == ["first"] and told["instructions"] == 2
     assert [(row["tensor"], row["is"], row["shape"]) for row in told["tensors"]] == [("x", "read", [4]), ("a", "written", [4])]
     assert main(["step", str(path)]) == 0

@@ -18,6 +18,7 @@ from ort_lite.tools.playground import models
 from ort_lite.tools.playground.models import models_of
 from ort_lite.tools.playground.playground import Playground
 from tests.processes import child
+from tests.tools.cli.output import parse
 from tests.tools.playground.served import arguments, write
 
 
@@ -38,6 +39,20 @@ def test_it_prints_its_address_and_ends_on_a_signal(start: str, end: signal.Sign
         process.send_signal(end)
         assert process.wait(10) == 0
         assert process.stderr.read() == ""
+
+
+def test_its_address_and_models_as_json(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    command = [sys.executable, "-m", "ort_lite", "desk", str(tmp_path), "--no-open", "--json"]
+    with child(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("\n}\n") and (line := process.stdout.readline()):
+            text += line
+        found = parse(text)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    assert found["models"] == ["chain.onnx"] and found["address"].startswith("http://127.0.0.1:")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import shorten
+from ort_lite.record import asdict
 from ort_lite.tools.cli.benchmark.machine_peaks import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime, Profile
@@ -20,8 +21,7 @@ WIDEST = 40
 def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
     """Return a row of the table as plain data."""
     share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
-    shown = {name: getattr(line, name) for name in line.__match_args__}
-    return shown | {"of_peak": share, "limit": limit}
+    return asdict(line) | {"of_peak": share, "limit": limit}
 
 
 def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int, say: Any = print_text) -> None:
