@@ -23,7 +23,10 @@ def llvm_type(name: str) -> str:
 
 
 def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple[str, Any]]]:
-    """Return the result type and, for each parameter, (type name, None) or ("static", value). Raises TypeError on a mismatch."""
+    """Return the result type and, for each parameter, (type name, None) or ("static", value).
+
+    A Static field of a record is ("constant", value). Raises TypeError on a mismatch.
+    """
     statics = dict(spec.statics)
     result, types = "i64", list(spec.types)
     if spec.signature:
@@ -34,7 +37,7 @@ def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple
         if kind == "static":
             if name not in statics:
                 raise TypeError(f"{spec.name}: no value for the Static parameter {name!r}")
-            found.append(("static", statics.pop(name)))
+            found.append(("constant" if "." in name else "static", statics.pop(name)))
         elif spec.signature or kind == "pointer":
             if not types:
                 raise TypeError(f"{spec.name}: no type for parameter {name!r}, the spec has {list(spec.types)}")
@@ -48,10 +51,13 @@ def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple
     return result, found
 
 
-def wrapper(spec: Spec, result: str, names: Sequence[str], callee: str, symbol: str) -> str:
-    """Return the text of a module that defines `symbol`; `names` are the types of the parameters that are not static."""
-    passed = [f"{llvm_type(name)} %a{k}" for k, name in enumerate(names)]
-    formals = passed if spec.signature else [f"i64 %{name}" for name in ("descriptor", "memory", "part", "parts")]
+def wrapper(spec: Spec, result: str, found: Sequence[tuple[str, Any]], callee: str, symbol: str) -> str:
+    """Return the text of a module that defines `symbol`, for the parameters that `arguments` found."""
+    names = [name for name, _ in found if name not in ("static", "constant")]
+    given = [f"{llvm_type(name)} %a{k}" for k, name in enumerate(names)]
+    formals = given if spec.signature else [f"i64 %{name}" for name in ("descriptor", "memory", "part", "parts")]
+    rest = iter(given)
+    passed = [f"i64 {value}" if name == "constant" else next(rest) for name, value in found if name != "static"]
     body = [] if spec.signature else _unpack(names)
     kind = "ptr" if result == "void" else llvm_type(result)
     out = llvm_type(result)

@@ -4,18 +4,19 @@
     @extents(x="outer * axis * inner", index="count", y="outer * count * inner")
     def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
 
-An extent is an expression over the kernel's scalar and Static parameters, constants of its module, and `parts`, the most parts that
-a call is split into. Its value is the number of elements that may be accessed, starting at the pointer, or a `Reach` between two
-bounds. It covers the reads and writes of all parts. It also covers elements whose position depends on data (indices, tables): the
-kernel compares them with its scalars, or the extent is "given" and the caller knows what the data allow. Callers compare extents
-with the operands' sizes once, before the first call, so that a call itself costs nothing more.
+An extent is an expression over the kernel's scalar and Static parameters, fields of its records (`shape.ih`), constants of its
+module, and `parts`, the most parts that a call is split into. Its value is the number of elements that may be accessed, starting at
+the pointer, or a `Reach` between two bounds. It covers the reads and writes of all parts. It also covers elements whose position
+depends on data (indices, tables): the kernel compares them with its scalars, or the extent is "given" and the caller knows what the
+data allow. Callers compare extents with the operands' sizes once, before the first call, so that a call itself costs nothing more.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
-from ort_lite.native.spec import StaticValue, parameters
+from ort_lite.native.spec import StaticValue, is_record, parameters, signature
 from ort_lite.record import Record
 from ort_lite.shapes.dims import at_least, ceildiv, equal, less, maximum, minimum, same, select
 from ort_lite.shapes.expr import Dim
@@ -42,19 +43,38 @@ class Reach(NamedTuple):
 Extent = Dim | Reach
 
 
+class KernelParameter(Record):
+    """A parameter of a kernel that is no pointer: a scalar, a Static value, or a record of these."""
+
+    name: str
+    record: type[Any] | None
+    """Its NamedTuple, or None."""
+    fields: tuple[tuple[str, str], ...]
+    """(name, "i64", "f64" or "static") of each field, called "record.field"; of a scalar, its own."""
+
+    def values(self, given: Any) -> Sequence[Any]:
+        """Return the values of the fields. Raises TypeError if `given` is another record."""
+        if self.record is None:
+            return (given,)
+        if type(given) is not self.record:
+            raise TypeError(f"{self.name!r} is {given!r}, expected a {self.record.__name__}")
+        return cast(Sequence[Any], given)
+
+
 class Contract(Record):
     """The requirements for calling a kernel. `extents` is None for a kernel without a declaration."""
 
     name: str
     pointers: tuple[str, ...]
+    parameters: tuple[KernelParameter, ...]
+    """Without pointers, `part` and `parts`."""
     scalars: tuple[tuple[str, str], ...]
-    """(name, "i64" or "f64") of each scalar, without `part` and `parts`."""
+    """(name, "i64" or "f64") of each scalar in these."""
     floats: list[bool]
     """True for each scalar that is a float."""
-    statics: tuple[str, ...]
     extents: Callable[..., tuple[Extent | None, ...]] | None
     named: frozenset[str]
-    """The names of all parameters except pointers."""
+    """The names of the parameters."""
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
         """Return the extent of each operand for these values; None for one that the caller determines.
@@ -64,7 +84,11 @@ class Contract(Record):
         self.check_scalars(scalars)
         if self.extents is None:
             raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
-        return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
+        rest, given = iter(scalars), []
+        for parameter in self.parameters:
+            values = [statics[name] if kind == "static" else next(rest) for name, kind in parameter.fields]
+            given.append(values[0] if parameter.record is None else parameter.record(*values))
+        return self.extents(*given, parts=parts)
 
     def check_scalars(self, scalars: Sequence[Scalar]) -> None:
         """Raise TypeError if scalars are missing, superfluous or of the wrong type."""
@@ -80,15 +104,33 @@ class Contract(Record):
 
     def arrange(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
         """Return (scalars in the kernel's order, statics) for arguments by name. Raises TypeError for missing and unknown ones."""
+        given = self._grouped(given)  # TRANSITION
         if given.keys() != self.named:
-            names = [name for name, _ in self.scalars]
-            missing = [name for name in (*names, *self.statics) if name not in given]
-            extra = [name for name in given if name not in names and name not in self.statics]
+            names = [parameter.name for parameter in self.parameters]
+            missing = [name for name in names if name not in given]
+            extra = [name for name in given if name not in names]
             said = [
                 f"{', '.join(map(repr, found))} {what}" for found, what in ((missing, "missing"), (extra, "unknown")) if found
             ]
-            raise TypeError(f"kernel {self.name}: {'; '.join(said)}; it takes {', '.join([*names, *self.statics])}")
-        return tuple([given[name] for name, _ in self.scalars]), {name: given[name] for name in self.statics}
+            raise TypeError(f"kernel {self.name}: {'; '.join(said)}; it takes {', '.join(names)}")
+        scalars: list[Scalar] = []
+        statics: dict[str, StaticValue] = {}
+        for parameter in self.parameters:
+            for (name, kind), value in zip(parameter.fields, parameter.values(given[parameter.name]), strict=True):
+                if kind == "static":
+                    statics[name] = value
+                else:
+                    scalars.append(value)
+        return tuple(scalars), statics
+
+    def _grouped(self, given: Mapping[str, Any]) -> Mapping[str, Any]:  # TRANSITION: fields by their own names
+        given = dict(given)
+        for parameter in self.parameters:
+            if parameter.record is not None and parameter.name not in given:
+                fields = [field for field in parameter.record._fields if field in given]
+                if len(fields) == len(parameter.record._fields):
+                    given[parameter.name] = parameter.record(**{field: given.pop(field) for field in fields})
+        return given
 
 
 def extents(**texts: str) -> Callable[[F], F]:
@@ -112,28 +154,61 @@ def contract(function: Callable[..., Any]) -> Contract:
     """
     found = parameters(function)
     pointers = tuple(name for name, kind in found if kind == "pointer")
-    scalars = tuple((name, kind) for name, kind in found if kind in ("i64", "f64"))[:-2]
-    statics = tuple(name for name, kind in found if kind == "static")
+    if any("." in name for name in pointers):
+        raise TypeError(
+            f"{function.__qualname__}: a kernel's records have no pointers; these are in some: {', '.join(pointers)}"
+        )
+    leaves = iter([each for each in found if each[1] != "pointer"])
+    own = [(name, kind) for name, kind in signature(function) if name not in pointers]
+    described = [
+        KernelParameter(
+            name, kind if is_record(kind) else None, tuple(islice(leaves, len(kind._fields) if is_record(kind) else 1))
+        )
+        for name, kind in own
+    ]
+    named = tuple(parameter for parameter in described if parameter.name not in ("part", "parts"))
+    scalars = tuple(each for parameter in named for each in parameter.fields if each[1] != "static")
     texts: Mapping[str, str] | None = getattr(function, _TEXTS, None)
     made = None
     if texts is not None:
         if tuple(texts) != pointers:
             raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {list(pointers)}")
-        names = ", ".join([*(name for name, _ in scalars), "*", "parts", *statics])
-        values = ", ".join("None" if text == GIVEN else f"({text})" for text in texts.values())
-        made = eval(
-            f"lambda {names}: ({values + ',' * bool(values)})", {**function.__globals__, "__builtins__": {}, **_LANGUAGE}
-        )
-        _check(function, texts, made.__code__.co_names)
+        made = _compile(function, texts, {parameter.name: parameter.record for parameter in named})
     floats = [kind == "f64" for _, kind in scalars]
-    named = frozenset([*(name for name, _ in scalars), *statics])
-    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made, named)
+    names = frozenset(parameter.name for parameter in named)
+    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, named, scalars, floats, made, names)
 
 
-def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterable[str]) -> None:
-    """Check the names `read` in the texts that are not scalars or statics."""
+def _compile(
+    function: Callable[..., Any], texts: Mapping[str, str], records: Mapping[str, type[Any] | None]
+) -> Callable[..., tuple[Extent | None, ...]]:
+    """Return a function of the kernel's parameters without pointers, and of `parts`, that returns the extents."""
+    own = {name: text if text == GIVEN else _qualify(text, records) for name, text in texts.items()}
+    values = "".join("None," if text == GIVEN else f"({text})," for text in own.values())
+    names = ", ".join([*records, "*", "parts"])
+    found = eval(f"lambda {names}: ({values})", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
+    _check(function, own, records, found.__code__.co_names)
+    return cast(Callable[..., tuple[Extent | None, ...]], found)
+
+
+def _qualify(text: str, records: Mapping[str, type[Any] | None]) -> str:  # TRANSITION
+    import ast
+
+    fields = {field: name for name, kind in records.items() if kind for field in kind._fields if field not in records}
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in fields:
+            node.id = f"{fields[node.id]}.{node.id}"
+    return ast.unparse(tree)
+
+
+def _check(
+    function: Callable[..., Any], texts: Mapping[str, str], records: Mapping[str, type[Any] | None], read: Iterable[str]
+) -> None:
+    """Check the names `read` in the texts that are not parameters: constants of the module, and fields of records."""
+    fields = {field for kind in records.values() if kind is not None for field in kind._fields}
     for name in read:
-        if name not in _LANGUAGE and not isinstance(function.__globals__.get(name), int):
+        if name not in _LANGUAGE and name not in fields and not isinstance(function.__globals__.get(name), int):
             text = next((text for text in texts.values() if name in text), "")
             raise TypeError(f"{function.__qualname__}: {text!r} names {name!r}, which is no parameter")
 

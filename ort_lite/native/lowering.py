@@ -1,7 +1,8 @@
 """Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by the compiler only."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat
 from typing import Any
 
 from numba.core import types
@@ -94,8 +95,12 @@ def _setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 # --- Emitted functions
 def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list[Any]] | None:
-    """Return (result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
+    """Return (result, formal arguments) of a signature for the given argument types, or None if it does not apply.
+
+    The fields of a record, a NamedTuple, are arguments of their own there.
+    """
     result, formals = parse(text)
+    arguments = tuple(_fields(arguments))
     if len(formals) != len(arguments):
         return None
     bound: dict[str, str] = {}
@@ -120,6 +125,21 @@ def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list
         return numba_type(_constant(arguments[int(result[1:])])), final
     plain = result.lstrip("*")
     return numba_type(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
+
+
+def _fields(kinds: Iterable[Any]) -> Iterator[Any]:
+    """Yield types, with the fields of a record in its place."""
+    for kind in kinds:
+        yield from kind.types if isinstance(kind, types.BaseNamedTuple) else (kind,)
+
+
+def _group(kinds: Iterable[Any], arguments: Iterable[Any]) -> list[Any]:
+    """Return types with a tuple for each argument that is a record: the inverse of `_fields`."""
+    own = iter(kinds)
+    return [
+        tuple(islice(own, len(argument.types))) if isinstance(argument, types.BaseNamedTuple) else next(own)
+        for argument in arguments
+    ]
 
 
 def _converts(given: str, wanted: str) -> bool:
@@ -154,9 +174,11 @@ def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -
             if kws or found is None:
                 given = ", ".join(map(str, args))
                 raise TypingError(f"{item.__name__}({given}): expected {' or '.join(item.signatures)}")
-            self.implementation = (item, tuple(found[1]))
-            register(self.implementation, lower_emitter(item), tuple(found[1]))
-            return signature(found[0], *found[1])
+            wanted = _group(found[1], args)
+            formals = tuple(given if isinstance(kind, tuple) else kind for given, kind in zip(args, wanted, strict=True))
+            self.implementation = (item, formals)
+            register(self.implementation, lower_emitter(item, wanted), formals)
+            return signature(found[0], *formals)
 
         def get_impl_key(self, sig: Any) -> Any:
             return self.implementation
@@ -164,14 +186,24 @@ def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -
     return EmitterTemplate
 
 
-def lower_emitter(item: Emitted) -> Any:
-    """Return numba's lowering function that calls the emitter, with static arguments as Python values."""
+def lower_emitter(item: Emitted, wanted: Sequence[Any]) -> Any:
+    """Return numba's lowering function that calls the emitter, with static arguments as Python values.
+
+    Numba converts arguments to the wanted types, but not the fields of a record, whose wanted types are a tuple here.
+    """
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        constant = [isinstance(kind, types.Literal | types.Omitted) for kind in sig.args]
-        values = [_constant(kind) if k else value for k, kind, value in zip(constant, sig.args, args, strict=True)]
+        def value_of(given: Any, kind: Any, value: Any) -> Any:
+            if isinstance(given, types.Literal | types.Omitted):
+                return _constant(given)
+            if not isinstance(given, types.BaseNamedTuple):
+                return value
+            fields = [builder.extract_value(value, k) for k in range(len(kind))]
+            return given.instance_class(*map(context.cast, repeat(builder), fields, given.types, kind))
+
+        values = [value_of(*each) for each in zip(sig.args, wanted, args, strict=True)]
         if item.typed:
-            names = ["" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True)]
+            names = ["" if isinstance(kind, types.Literal | types.Omitted) else name_of(kind) for kind in sig.args]
             given = [LlvmValue(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
             result = item.emitter(*given).raw
         else:

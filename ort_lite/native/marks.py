@@ -11,10 +11,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 if TYPE_CHECKING:
     Static: TypeAlias = Any
     """The annotation of a compile-time constant; a separate class, so that `Any` stays an ordinary annotation."""
+    StaticInt: TypeAlias = int
+    """The annotation of such a field of a record, an integer that Python reads as well."""
 else:
 
     class Static:
         """The annotation of a compile-time constant; a class of its own, so that `Any` stays an ordinary annotation."""
+
+    StaticInt = Static
 
 
 ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")

@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import MAGIC_NUMBER
 from typing import Any
@@ -16,7 +16,8 @@ from ort_lite.native.marks import ELEMENTS, Static
 from ort_lite.record import Record
 
 StaticValue = int | float | bool | str
-Statics = Mapping[str, StaticValue] | Sequence[tuple[str, StaticValue]]
+Statics = Mapping[str, Any] | Sequence[tuple[str, Any]]
+"""Values by name; that of a record is a NamedTuple, whose fields are values of their own."""
 
 _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f64"}
 
@@ -64,7 +65,7 @@ class Spec(Record):
         items = statics.items() if isinstance(statics, Mapping) else statics
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "types", tuple(types))
-        object.__setattr__(self, "statics", tuple(sorted(items)))
+        object.__setattr__(self, "statics", tuple(sorted(_flatten(items))))
         object.__setattr__(self, "exact", repr(self.statics))
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "signature", signature.replace(" ", ""))
@@ -111,6 +112,14 @@ class Spec(Record):
         return function
 
 
+def _flatten(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, StaticValue]]:
+    for name, value in items:
+        if isinstance(value, tuple):
+            yield from ((f"{name}.{field}", each) for field, each in zip(value._fields, value, strict=True))  # type: ignore[attr-defined]
+        else:
+            yield name, value
+
+
 @lru_cache(maxsize=4096, typed=True)
 def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str, ...], *values: StaticValue) -> Spec:
     """Create a spec, cached by typed values: 1 and True are equal, but not the same code."""
@@ -121,20 +130,18 @@ def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str
 def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """Return (name, kind) of each parameter, where kind is pointer, i64, f64 or static. Raises TypeError for other annotations.
 
-    The fields of a NamedTuple of numbers count as separate parameters.
+    The fields of a record, a NamedTuple, count as parameters of their own: field `low` of record `end` is "end.low".
     """
     flat: list[tuple[str, str]] = []
     for name, annotation in signature(function):
-        if is_group(annotation):
-            flat += [
-                (field, _kind(kind) if kind in (int, float) else "other") for field, kind in annotation.__annotations__.items()
-            ]
+        if is_record(annotation):
+            flat += [(f"{name}.{field}", _kind(kind)) for field, kind in annotation.__annotations__.items()]
         else:
             flat.append((name, _kind(annotation)))
         if "other" in dict(flat).values():
             raise TypeError(
                 f"{function.__module__}.{function.__qualname__}: parameter {name!r} is annotated "
-                f"{annotation!r}, expected Ptr, int, float, Static or a NamedTuple of numbers"
+                f"{annotation!r}, expected Ptr, int, float, Static or a NamedTuple of these"
             )
     return tuple(flat)
 
@@ -146,7 +153,7 @@ def signature(function: Callable[..., Any]) -> list[tuple[str, Any]]:
     return [(name, function.__annotations__.get(name)) for name in names]
 
 
-def is_group(annotation: Any) -> bool:
+def is_record(annotation: Any) -> bool:
     """Return True for a NamedTuple, whose fields a kernel gets as scalars, in order."""
     return isinstance(annotation, type) and issubclass(annotation, tuple)
 

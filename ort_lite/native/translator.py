@@ -23,7 +23,7 @@ from ort_lite.native import entry, libraries
 from ort_lite.native.cpu import Target
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitter_template, name_of, numba_type
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
-from ort_lite.native.spec import Spec, is_group, is_static, signature
+from ort_lite.native.spec import Spec, is_record, is_static, signature
 from ort_lite.native.values import LlvmValue
 
 
@@ -227,8 +227,7 @@ class Translator:
         function = spec.resolve()
         result, found = entry.arguments(spec, function)
         compiled = self.compile(function, _argument_types(function, found), numba_type(result))
-        names = [name for name, _ in found if name != "static"]
-        return self.join(_linked(compiled), entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
+        return self.join(_linked(compiled), entry.wrapper(spec, result, found, compiled.fndesc.llvm_func_name, symbol), symbol)
 
     def join(self, library: Any, wrapper: str, symbol: str) -> str:
         """Return the text of one module with a function, all that it uses, and the visible wrapper."""
@@ -241,13 +240,24 @@ _linked = attrgetter("library")
 
 def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ...]:
     """Return numba's type of each parameter of `entry.arguments`. Numba passes the fields of a NamedTuple one by one."""
-    kinds = iter([types.Omitted(value) if name == "static" else numba_type(name) for name, value in flat])
+    kinds = iter([_argument_type(name, value) for name, value in flat])
     return tuple(
-        types.BaseTuple.from_types(list(islice(kinds, len(annotation._fields))), annotation)
-        if is_group(annotation)
-        else next(kinds)
+        _record_type(tuple(islice(kinds, len(annotation._fields))), annotation) if is_record(annotation) else next(kinds)
         for _, annotation in signature(function)
     )
+
+
+def _record_type(kinds: tuple[Any, ...], record: Any) -> Any:
+    """Return the type of a record. Numba would forget the constants among its fields."""
+    if any(isinstance(kind, types.Literal) for kind in kinds):
+        return types.NamedTuple(kinds, record)
+    return types.BaseTuple.from_types(kinds, record)
+
+
+def _argument_type(name: str, value: Any) -> Any:
+    if name == "constant":  # a field of a record, which cannot be omitted
+        return types.literal(value)
+    return types.Omitted(value) if name == "static" else numba_type(name)
 
 
 def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

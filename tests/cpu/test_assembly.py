@@ -24,7 +24,7 @@ from ort_lite_cpu.kernels.gemm import (
     planes,
     winograd,
 )
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -174,12 +174,12 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
         assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
 
 
-SIZES = ",".join(["i64"] * len(ConvolutionSizes._fields))
+SHAPE, WINDOW, PLACE = (",".join(["i64"] * len(kind._fields)) for kind in (ConvolutionShape, Window, ResultPlace))
 TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
-    "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{SIZES},i64)", {}),
+    "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{SHAPE},{WINDOW},i64)", {}),
     "output": (
         winograd._transform_outputs,
-        f"void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,{SIZES},i64,i64,i64,f64,f64,f64,f64)",
+        f"void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,{SHAPE},{PLACE},i64,i64,i64,f64,f64,f64,f64)",
         {"kind": ""},
     ),
 }

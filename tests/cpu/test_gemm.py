@@ -34,7 +34,7 @@ ELEMENT = {"float32": "f32", "float64": "f64"}
 
 def spec(dtype: str = "float32", target: Target = HOST, kind: str = "") -> tuple[Spec, Tile]:
     tile = tile_for(ELEMENT[dtype], target)
-    return Spec(gemm, (ELEMENT[dtype],) * 5, {"kind": kind, **tile.statics}), tile
+    return Spec(gemm, (ELEMENT[dtype],) * 5, {"kind": kind, "tile": tile}), tile
 
 
 def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
@@ -259,7 +259,7 @@ def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> No
 @pytest.mark.parametrize("m", [1, 3, 4, 9])
 def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, transposed: bool) -> None:
     tile, n, k = tile_for("f32", HOST), 21, 11
-    kernel = Spec(matmul, ("f32",) * 6, {"transposed": transposed, "kind": "", **tile.statics})
+    kernel = Spec(matmul, ("f32",) * 6, {"transposed": transposed, "kind": "", "tile": tile})
     a, b = random(m, k), random(k, n, seed=1)
     lying = np.ascontiguousarray(b.T) if transposed else b
     scratch, c = np.zeros(DEPTH * tile.columns, np.float32), np.zeros((m, n), np.float32)

@@ -204,9 +204,9 @@ def test_parameters_are_found_in_annotations_and_in_their_text() -> None:
 def test_a_named_tuple_stands_for_its_fields() -> None:
     assert parameters(kernels.grouped) == (
         ("y", "pointer"),
-        ("rows", "i64"),
-        ("step", "i64"),
-        ("low", "f64"),
+        ("band.rows", "i64"),
+        ("band.step", "i64"),
+        ("band.low", "f64"),
         ("n", "i64"),
         *PARTS,
     )

@@ -31,7 +31,7 @@ from ort_lite.native.lang import (
     tanh,
 )
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, SHARES, tile
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, SHARES, LeftOperand, TileEpilogue, tile
 from ort_lite_cpu.kernels.square import prefetch
 
 ACTIVATIONS = {
@@ -174,7 +174,21 @@ def _tile_at(
 ) -> None:
     """The tile of c whose first row is i."""
     n, x, y = vectors * lanes, shift(a, i * lda), shift(c, i * ldc)
-    tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes, SHARES)
+    tile(
+        LeftOperand(x, lda, 0, 1),
+        b,
+        b,
+        y,
+        ldc,
+        n,
+        k,
+        TileEpilogue(mode, bias, bias, 0.0, 0.0),
+        rows,
+        vectors,
+        vectors,
+        lanes,
+        SHARES,
+    )
 
 
 @native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation, parameter_counts
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
+from ort_lite_cpu.kernels.gemm.geometry import ResultPlace
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
 from ort_lite_cpu.lowering.lowered import ResultRegion, whole
@@ -97,9 +98,9 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> ResultRegion:
+def _result(sizes: Geometry, y: Tensor, place: ResultPlace) -> ResultRegion:
     """Return the result as rows of pixels, at the offset and stride that `locate` returned."""
-    return ResultRegion(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
+    return ResultRegion(y, sizes.pixels, sizes.outputs, place.at, place.ldy)
 
 
 def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
@@ -109,15 +110,23 @@ def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
 
 
 def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, locate(y)
+    tile, groups, (to, place) = tile_for(x.native, op.target), sizes.groups, locate(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
     w = weight.pack(
         op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
     )
     operands = [x, w, epilogue.bias, epilogue.residual, to]
-    given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.arguments, **tile.statics}
+    given = {
+        "m": sizes.pixels,
+        "n": n,
+        "k": k,
+        "groups": groups,
+        "place": place,
+        **epilogue.activation.arguments,
+        **tile.statics,
+    }
     in_place = (4, 3) if at_least(depth_of(tile.vectors), k) else None
-    op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place, result=_result(sizes, to, lies))
+    op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place, result=_result(sizes, to, place))
 
 
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
@@ -147,10 +156,11 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
     else:
         w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
-    to, lies = locate(y)
+    to, place = locate(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
-    given = {**sizes.replace(groups=groups).arguments, **lies, **epilogue.activation.arguments, **tile.statics}
-    op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, lies))
+    given: dict[str, Any] = {"g": sizes.replace(groups=groups).shape, "window": sizes.window, "place": place}
+    given |= {**epilogue.activation.arguments, **tile.statics}
+    op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, place))
 
 
 def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
@@ -199,7 +209,7 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     operands, lanes = [x, w, epilogue.bias, epilogue.residual, y], tile_for(x.native, op.target).lanes
     tile = depthwise.tile_of(op.target, lanes, unrolled["taps"], sizes.channels, sizes.result[2])
     statics = {**unrolled, **tile, "lanes": lanes}
-    given: dict[str, Any] = {**sizes.arguments, **epilogue.activation.arguments, **statics}
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, **epilogue.activation.arguments, **statics}
     op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 
 
@@ -218,15 +228,15 @@ def _emit_winograd(
     )
     size = winograd.scratch_size(edge, taps, stride, axes, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
-    to, lies = locate(y)
+    to, place = locate(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
     statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "axes": axes}
     statics["shares"] = winograd.shares_for(block, tile)
-    given = {**sizes.arguments, **lies, **epilogue.activation.arguments, **statics}
+    given = {"g": sizes.shape, "window": sizes.window, "place": place, **epilogue.activation.arguments, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
     given |= {"block": block, "columns": columns, "size": size}
-    result = _result(sizes, to, lies)
+    result = _result(sizes, to, place)
     op.emit(winograd.winograd, operands, **given, work=sizes.work // 2, inplace=in_place, result=result)
 
 

@@ -143,7 +143,7 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
-    named: dict[str, Any] = {**sizes.arguments, **epilogue.activation.arguments, **tile.statics}
+    named: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, **epilogue.activation.arguments, **tile.statics}
     op.emit(pixels.conv_pixels, operands, **named, heights=heights, across=across, work=sizes.work, result=whole(y))
 
 

@@ -179,7 +179,12 @@ class Depthwise(Record, eq=False):
     @property
     def arguments(self) -> dict[str, Any]:
         """The sizes, keyed by the kernels' parameter names, except for those that depend on how many rows are computed at once."""
-        return {name: self.sizes.arguments[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
+        shape = self.sizes.shape._asdict()
+        return (
+            {name: shape[name] for name in ("n", "c", "ih", "iw", "oh", "ow")}
+            | {"ph": self.sizes.window.ph}
+            | self.plane.statics
+        )
 
     @property
     def weights(self) -> Tensor:

@@ -59,7 +59,7 @@ def conv_transpose(op: NodeLowering) -> None:
     if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
         sizes = sizes_of(image, shape, kernel, strides, pads, dilations, groups)
         operands = [op.input(0, perm), op.input(1), op.optional(2), op.output(0, perm)]
-        op.emit(transposed.conv_transpose, operands, **sizes.arguments, work=sizes.work * 20)
+        op.emit(transposed.conv_transpose, operands, g=sizes.shape, window=sizes.window, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
     emit: Emit = emit_conv

@@ -12,6 +12,7 @@ from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import depthwise, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -25,9 +26,6 @@ FEW_ALONG_A_LINE = 32
 """Along one axis, where it saves less."""
 MANY_FILTERS = 128 * 128
 """Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
-
-_AXES = ("id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
-"""Fields of the kernels' `ConvolutionSizes`: numbers of a `Geometry` along three axes."""
 
 
 class Geometry(Record):
@@ -45,19 +43,17 @@ class Geometry(Record):
     groups: int
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The sizes, keyed by the fields of the kernels' `convolution.ConvolutionSizes`. Pixels of the result are adjacent."""
-        triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
-        along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
-        each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}
-        return {
-            "n": self.batch,
-            "c": self.channels,
-            "o": self.outputs,
-            "groups": self.groups,
-            "ldy": self.outputs,
-            **each,
-        } | dict(along)
+    def shape(self) -> ConvolutionShape:
+        """The sizes of the images and their channels, for kernels."""
+        each = self.channels // self.groups, self.outputs // self.groups
+        sizes: Any = (self.batch, self.channels, *self.size, self.outputs, *self.result, self.groups, *each)
+        return ConvolutionShape(*sizes)
+
+    @property
+    def window(self) -> Window:
+        """The kernel, strides, pads and dilations, for kernels."""
+        sizes: Any = (*self.kernel, *self.strides, *self.pads, *self.dilations)
+        return Window(*sizes)
 
     @property
     def pixels(self) -> Dim:

@@ -73,7 +73,13 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         factors = op.pack(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
         lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
         op.emit(
-            integer_depthwise, [x, zero, factors, total], **sizes.arguments, lanes=lanes, signed=signed, work=sizes.work * 2
+            integer_depthwise,
+            [x, zero, factors, total],
+            g=sizes.shape,
+            window=sizes.window,
+            lanes=lanes,
+            signed=signed,
+            work=sizes.work * 2,
         )
         return total
     if _has_lines(op, sizes, centred):
@@ -85,7 +91,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given = {**sizes.arguments, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
     depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
     if dots is not None and w.sums is not None:
         size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
@@ -116,7 +122,7 @@ def _emit_lines(
     """total = conv(x - zero, w), of an image that is padded first."""
     dots = byte_dots.dot_tile(op.target)
     assert dots is not None
-    named, flip = sizes.arguments, integer.FLIPS[x.dtype]
+    named, flip = {**sizes.shape._asdict(), **sizes.window._asdict()}, integer.FLIPS[x.dtype]
     n, c, oh, ow, kh, kw, sh, sw, dh = (named[key] for key in ("n", "c", "oh", "ow", "kh", "kw", "sh", "sw", "dh"))
     h, wide = (maximum(size, 0) for size in ((oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw))
     padded = op.temporary("uint8", (n * h * wide * c + dots.rows * sw * c + 4,))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ort_lite.graph import Node, Value
 from ort_lite.record import Record
 from ort_lite.shapes import same
-from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.geometry import ResultPlace
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
@@ -29,12 +31,12 @@ def is_part(x: Tensor, whole: Tensor) -> bool:
     return isinstance(x.later, Part) and x.later.whole is whole
 
 
-def locate(y: Tensor) -> tuple[Tensor, dict[str, Dim]]:
-    """(the tensor in whose memory images y lie, where they begin and how far one pixel is from the next there)."""
+def locate(y: Tensor) -> tuple[Tensor, ResultPlace]:
+    """Return the tensor in whose memory images y lie, and where their pixels lie there."""
     part = y.later
-    if isinstance(part, Part):
-        return part.whole, {"at": part.at, "ldy": part.whole.shape[1]}
-    return y, {"at": 0, "ldy": y.shape[1]}
+    at, whole = (part.at, part.whole) if isinstance(part, Part) else (0, y)
+    pixel: Any = whole.shape[1]
+    return whole, ResultPlace(at, pixel)
 
 
 def output_in_concat(op: NodeLowering) -> Tensor:

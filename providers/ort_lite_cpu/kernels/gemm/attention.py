@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, read_once, shift, span, sqrt, tanh
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.halves import highest, round_to_half, softmax_in_place
 
@@ -322,7 +322,20 @@ def attend(
         for j in range(begin, end, width):
             packed = shift(keys, (shared * stride + j) * g.size)
             out = shift(s, j - begin)
-            panel(x, g.q_row, 0, 1, packed, packed, out, stride, m, width, g.size, 0, x, x, 0.0, 0.0, tall, vectors, lanes)
+            panel(
+                LeftOperand(x, g.q_row, 0, 1),
+                packed,
+                packed,
+                out,
+                stride,
+                m,
+                width,
+                g.size,
+                TileEpilogue(0, x, x, 0.0, 0.0),
+                tall,
+                vectors,
+                lanes,
+            )
         for i in range(start, start + m):
             first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
@@ -338,7 +351,18 @@ def attend(
                 own, depth, n = shift(s, at), min(piece, end - begin - at), g.value_size - p * width
                 mode = 0 if t == 0 else ACCUMULATE
                 panel(
-                    own, stride, 0, 1, packed, packed, target, g.y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes
+                    LeftOperand(own, stride, 0, 1),
+                    packed,
+                    packed,
+                    target,
+                    g.y_row,
+                    m,
+                    n,
+                    depth,
+                    TileEpilogue(mode, s, s, 0.0, 0.0),
+                    tall,
+                    vectors,
+                    lanes,
                 )
     return OK
 

@@ -6,7 +6,8 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import BLOCK, cut, depth_of, grid
-from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.geometry import ResultPlace
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, TileEpilogue, mode_of, panel
 
 
 @native
@@ -14,8 +15,8 @@ from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
     x="m * groups * k",
     w="groups * ceildiv(n, vectors * lanes) * k * vectors * lanes",
     bias="groups * n",
-    residual="walk(0, m, ldy, groups * n, 1)",
-    y="walk(at, m, ldy, groups * n, 1)",
+    residual="walk(0, m, place.ldy, groups * n, 1)",
+    y="walk(place.at, m, place.ldy, groups * n, 1)",
 )
 def channels(
     x: Ptr,
@@ -27,8 +28,7 @@ def channels(
     n: int,
     k: int,
     groups: int,
-    at: int,
-    ldy: int,
+    place: ResultPlace,
     act: ActivationParameters,
     kind: Static,
     rows: Static,
@@ -37,7 +37,7 @@ def channels(
     part: int,
     parts: int,
 ) -> int:
-    """y[at:] (m, groups * n) = kind(clip(x (m, groups * k) times w + bias + residual, low, high)), rows `ldy` apart.
+    """y[place.at:] (m, groups * n) = kind(clip(x (m, groups * k) times w + bias + residual, low, high)), rows `place.ldy` apart.
 
     n, k: of one group; w from `pack.filters`; the residual lies as y does. For each block of rows, each piece of the depth and each
     panel: the block stays in the second cache level. y may be the residual's memory where one pass takes all of k.
@@ -63,13 +63,28 @@ def channels(
                 a, out, some = shift(x, (i * groups + group) * k + start), group * n + j, n - j
                 factors = shift(w, (number * k + start) * width)
                 soon = shift(factors, k * width) if number + 1 < right else shift(w, (left * k + following) * width)
-                c, added, other = shift(y, at + i * ldy + out), shift(bias, out), shift(residual, i * ldy + out)
+                c, added, other = (
+                    shift(y, place.at + i * place.ldy + out),
+                    shift(bias, out),
+                    shift(residual, i * place.ldy + out),
+                )
+                epilogue = TileEpilogue(mode, added, other, act.low, act.high)
                 panel(
-                    a, groups * k, 0, 1, factors, soon, c, ldy, count, some, depth, mode, added, other, act.low, act.high,
-                    rows, vectors, lanes,
-                )  # fmt: skip
+                    LeftOperand(a, groups * k, 0, 1),
+                    factors,
+                    soon,
+                    c,
+                    place.ldy,
+                    count,
+                    some,
+                    depth,
+                    epilogue,
+                    rows,
+                    vectors,
+                    lanes,
+                )
         if kind != "":
             begin = left // across * n + left % across * width
             end = right // across * n + right % across * width
-            activate(shift(y, at + i * ldy + begin), ldy, count, end - begin, act.alpha, act.beta, kind)
+            activate(shift(y, place.at + i * place.ldy + begin), place.ldy, count, end - begin, act.alpha, act.beta, kind)
     return OK

@@ -12,7 +12,8 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
-from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
@@ -26,39 +27,6 @@ what a part has must not decide where tiles begin."""
 
 SOME = 8
 """Blocks that a part has at least if parts share nothing but blocks: one more or less is an eighth."""
-
-
-class ConvolutionSizes(NamedTuple):
-    """Sizes of a convolution. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
-
-    n: int
-    c: int
-    id_: int
-    ih: int
-    iw: int
-    o: int
-    od: int
-    oh: int
-    ow: int
-    kd: int
-    kh: int
-    kw: int
-    sd: int
-    sh: int
-    sw: int
-    pd: int
-    ph: int
-    pw: int
-    dd: int
-    dh: int
-    dw: int
-    groups: int
-    channels: int
-    """Input channels of one group."""
-    outputs: int
-    """Output channels of one group."""
-    ldy: int
-    """From one pixel of y to the next, channels last."""
 
 
 class DepthPiece(NamedTuple):
@@ -95,8 +63,9 @@ def conv(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: ConvolutionSizes,
-    at: int,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
     act: ActivationParameters,
     kind: Static,
     rows: Static,
@@ -107,13 +76,13 @@ def conv(
 ) -> int:
     """y[at:] (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Pixels of y and of the residual lie `ldy` apart. Names as in ConvolutionSizes; scratch (parts, min(BLOCK, pixels), depth).
+    Pixels of y and of the residual lie `place.ldy` apart; scratch is (parts, min(BLOCK, pixels), depth).
     A block is some whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
     across = max((g.outputs + width - 1) // width, 1)
-    scratch, y = shift(scratch, part * min(BLOCK, g.n * g.od * g.oh * g.ow) * depth_of(vectors)), shift(y, at)
-    lines = g.kd * g.kh
+    scratch, y = shift(scratch, part * min(BLOCK, g.n * g.od * g.oh * g.ow) * depth_of(vectors)), shift(y, place.at)
+    lines = window.kd * window.kh
     chunks, length = cut(g.ow, BLOCK)
     all_rows = g.n * g.od * g.oh
     heights = max(cut(all_rows, max(BLOCK // max(g.ow, 1), 1))[1], 1)  # blocks alike: parts that have as many take as long
@@ -124,13 +93,37 @@ def conv(
         for group in range(left // across, (right + across - 1) // across):
             p0, p1 = max(left - group * across, 0), min(right - group * across, across)
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
-            factors = shift(w, (group * across + p0) * lines * g.kw * g.channels * width)
+            factors = shift(w, (group * across + p0) * lines * window.kw * g.channels * width)
             own = shift(x, group * g.channels)
-            _block(own, factors, bias, residual, y, scratch, j, count, g, block, act.low, act.high, rows, vectors, lanes)
+            _block(
+                own,
+                factors,
+                bias,
+                residual,
+                y,
+                scratch,
+                j,
+                count,
+                g,
+                window,
+                place,
+                block,
+                act.low,
+                act.high,
+                rows,
+                vectors,
+                lanes,
+            )
             if kind != "":
                 for row in range(block.top, block.bottom):
                     activate(
-                        shift(y, (row * g.ow + begin) * g.ldy + j), g.ldy, block.end - begin, count, act.alpha, act.beta, kind
+                        shift(y, (row * g.ow + begin) * place.ldy + j),
+                        place.ldy,
+                        block.end - begin,
+                        count,
+                        act.alpha,
+                        act.beta,
+                        kind,
                     )
     return OK
 
@@ -156,7 +149,9 @@ def _block(
     scratch: Ptr,
     j: int,
     count: int,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
     block: Block,
     low: float,
     high: float,
@@ -169,26 +164,26 @@ def _block(
     A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
     """
     width = vectors * lanes
-    lines, run, deep = g.kd * g.kh, g.kw * g.channels, depth_of(vectors)
+    lines, run, deep = window.kd * window.kh, window.kw * g.channels, depth_of(vectors)
     ldw = lines * run * width
-    if _neighbours(g):
+    if _neighbours(g, window):
         cuts, most = cut(run, deep)
         stacks, some = cut(lines, max(deep // max(run, 1), 1))
     elif g.channels <= deep:
-        cuts, most = cut(g.kw, max(deep // max(g.channels, 1), 1))
+        cuts, most = cut(window.kw, max(deep // max(g.channels, 1), 1))
         stacks, some, most = lines, 1, most * g.channels
     else:
         cuts, most = cut(g.channels, deep)
-        stacks, some, cuts = lines, 1, cuts * g.kw
+        stacks, some, cuts = lines, 1, cuts * window.kw
     # Pixels from `west` to `east` of a row see no padding at its sides: what they see is read in place.
-    west = min(max((g.pw + g.sw - 1) // g.sw, 0), g.ow)
-    room = g.iw + g.pw - (g.kw - 1) * g.dw - 1
-    east = min(room // g.sw + 1, g.ow) if room >= 0 else 0
+    west = min(max((window.pw + window.sw - 1) // window.sw, 0), g.ow)
+    room = g.iw + window.pw - (window.kw - 1) * window.dw - 1
+    east = min(room // window.sw + 1, g.ow) if room >= 0 else 0
     clips = low > -math.inf or high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
-        if g.channels > deep and not _neighbours(g):
-            o0 = step % cuts // (cuts // g.kw) * g.channels + step % (cuts // g.kw) * most
+        if g.channels > deep and not _neighbours(g, window):
+            o0 = step % cuts // (cuts // window.kw) * g.channels + step % (cuts // window.kw) * most
             piece = DepthPiece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
         else:
             piece = DepthPiece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
@@ -196,9 +191,11 @@ def _block(
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
-        if g.kd == 1 and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
+        if window.kd == 1 and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
-            _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
+            _in_place(
+                x, b, added, other, out, count, ldw, g, window, place, inside, piece, mode, low, high, rows, vectors, lanes
+            )
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
                     edge = Block(block.top, block.bottom, column, column + 1)
@@ -213,6 +210,8 @@ def _block(
                         count,
                         ldw,
                         g,
+                        window,
+                        place,
                         edge,
                         piece,
                         mode,
@@ -223,7 +222,28 @@ def _block(
                         lanes,
                     )
         else:
-            _gather(x, b, after, added, other, out, scratch, count, ldw, g, block, piece, mode, low, high, rows, vectors, lanes)
+            _gather(
+                x,
+                b,
+                after,
+                added,
+                other,
+                out,
+                scratch,
+                count,
+                ldw,
+                g,
+                window,
+                place,
+                block,
+                piece,
+                mode,
+                low,
+                high,
+                rows,
+                vectors,
+                lanes,
+            )
 
 
 @native(inline=False)
@@ -235,7 +255,9 @@ def _in_place(
     y: Ptr,
     n: int,
     ldw: int,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
     block: Block,
     piece: DepthPiece,
     mode: int,
@@ -250,36 +272,49 @@ def _in_place(
     count = block.end - block.begin
     tap, taps = piece.o0 // g.channels, 1
     depth, inner = piece.o1 - piece.o0, piece.o0 - tap * g.channels
-    line = g.dh * g.iw * g.c
-    if not _neighbours(g) and depth > g.channels:
+    line = window.dh * g.iw * g.c
+    if not _neighbours(g, window) and depth > g.channels:
         taps, depth = depth // g.channels, g.channels
     for p in range((n + width - 1) // width):
         for row in range(block.top, block.bottom):
-            h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+            h, d, batch = row % g.oh * window.sh - window.ph, row // g.oh % g.od * window.sd - window.pd, row // (g.oh * g.od)
             r0, r1 = piece.r0, piece.r1
             if d < 0 or d >= g.id_:
                 r1 = r0
-            while r0 < r1 and h + r0 * g.dh < 0:
+            while r0 < r1 and h + r0 * window.dh < 0:
                 r0 += 1
-            while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
+            while r0 < r1 and h + (r1 - 1) * window.dh >= g.ih:
                 r1 -= 1
-            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line
-            at = (row * g.ow + block.begin) * g.ldy + p * width
+            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * window.sw - window.pw) * g.c + r0 * line
+            at = (row * g.ow + block.begin) * place.ldy + p * width
             step, lines = line, r1 - r0
-            if _neighbours(g):
+            if _neighbours(g, window):
                 start += piece.o0
             else:
-                step, lines, start = g.dw * g.c, taps * lines, start + tap * g.dw * g.c + inner
-            a, pixel = shift(x, start), g.sw * g.c
-            b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
+                step, lines, start = window.dw * g.c, taps * lines, start + tap * window.dw * g.c + inner
+            a, pixel = shift(x, start), window.sw * g.c
+            b = shift(w, p * ldw + (r0 - piece.r0) * window.kw * g.channels * width)
             out, added, other, m, n_ = shift(y, at), shift(bias, p * width), shift(residual, at), count, n - p * width
-            panel(a, pixel, step, lines, b, b, out, g.ldy, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
+            panel(
+                LeftOperand(a, pixel, step, lines),
+                b,
+                b,
+                out,
+                place.ldy,
+                m,
+                n_,
+                depth,
+                TileEpilogue(mode, added, other, low, high),
+                rows,
+                vectors,
+                lanes,
+            )
 
 
 @native
-def _neighbours(g: ConvolutionSizes) -> bool:
+def _neighbours(g: ConvolutionShape, window: Window) -> bool:
     """Whether what a pixel sees of one input row is one run of memory."""
-    return g.dw == 1 and g.channels == g.c
+    return window.dw == 1 and g.channels == g.c
 
 
 @native(inline=False)
@@ -293,7 +328,9 @@ def _gather(
     scratch: Ptr,
     n: int,
     ldw: int,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
     block: Block,
     piece: DepthPiece,
     mode: int,
@@ -309,31 +346,42 @@ def _gather(
     """
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
-    ldy = g.ow * g.ldy if block.end - block.begin == 1 else g.ldy
-    gather(x, scratch, g, block, piece, lanes)
-    at, count = (block.top * g.ow + block.begin) * g.ldy, (block.bottom - block.top) * (block.end - block.begin)
+    ldy = g.ow * place.ldy if block.end - block.begin == 1 else place.ldy
+    gather(x, scratch, g, window, block, piece, lanes)
+    at, count = (block.top * g.ow + block.begin) * place.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):
         factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
         added, other = shift(bias, p * width), shift(residual, at + p * width)
         soon, m = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw), count
         panel(
-            scratch, depth, 0, 1, factors, soon, out, ldy, m, some, depth, mode, added, other, low, high, rows, vectors, lanes
+            LeftOperand(scratch, depth, 0, 1),
+            factors,
+            soon,
+            out,
+            ldy,
+            m,
+            some,
+            depth,
+            TileEpilogue(mode, added, other, low, high),
+            rows,
+            vectors,
+            lanes,
         )
 
 
 @native(inline=False)
-def gather(x: Ptr, out: Ptr, g: ConvolutionSizes, block: Block, piece: DepthPiece, lanes: Static) -> None:
+def gather(x: Ptr, out: Ptr, g: ConvolutionShape, window: Window, block: Block, piece: DepthPiece, lanes: Static) -> None:
     """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding."""
     at, first, last = 0, piece.o0 // g.channels, (piece.o1 - 1) // g.channels + 1
     for row in range(block.top, block.bottom):
-        h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+        h, d, batch = row % g.oh * window.sh - window.ph, row // g.oh % g.od * window.sd - window.pd, row // (g.oh * g.od)
         for column in range(block.begin, block.end):
             for line in range(piece.r0, piece.r1):
-                di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
+                di, hi = d + line // window.kh * window.dd, h + line % window.kh * window.dh
                 source = ((batch * g.id_ + di) * g.ih + hi) * g.iw
                 for tap in range(first, last):
                     begin, end = max(piece.o0 - tap * g.channels, 0), min(piece.o1 - tap * g.channels, g.channels)
-                    w = column * g.sw - g.pw + tap * g.dw
+                    w = column * window.sw - window.pw + tap * window.dw
                     if di >= 0 and di < g.id_ and hi >= 0 and hi < g.ih and w >= 0 and w < g.iw:
                         copy_run(shift(out, at), shift(x, (source + w) * g.c + begin), end - begin, lanes)
                     else:

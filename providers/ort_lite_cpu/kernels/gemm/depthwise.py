@@ -12,7 +12,7 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
@@ -59,7 +59,8 @@ def depthwise(
     bias: Ptr,
     residual: Ptr,
     y: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     act: ActivationParameters,
     kind: Static,
     taps: Static,
@@ -74,7 +75,7 @@ def depthwise(
 ) -> int:
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in `convolution.ConvolutionSizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Names as in ConvolutionShape and Window; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     clips = act.low > -math.inf or act.high < math.inf
@@ -87,20 +88,22 @@ def depthwise(
         bottom = min(top + ROWS, g.oh)
         for tile in range((g.ow + pixels - 1) // pixels):
             column = max(min(tile * pixels, g.ow - pixels), 0)
-            start = column * stride - g.pw
+            start = column * stride - window.pw
             inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < g.iw
             for row in range(top, bottom):
-                h = row * g.sh - g.ph
-                first = (-h + g.dh - 1) // g.dh if h < 0 else 0
-                last = g.kh if h + (g.kh - 1) * g.dh < g.ih else max((g.ih - h + g.dh - 1) // g.dh, first)
+                h = row * window.sh - window.ph
+                first = (-h + window.dh - 1) // window.dh if h < 0 else 0
+                last = (
+                    window.kh if h + (window.kh - 1) * window.dh < g.ih else max((g.ih - h + window.dh - 1) // window.dh, first)
+                )
                 if g.iw == 0:  # what lies outside of a line reads its first column
                     last = first
                 at = ((image * g.oh + row) * g.ow + column) * g.c
-                a, b = shift(x, (image * g.ih + h + first * g.dh) * g.iw * g.c), shift(w, first * taps * g.c)
-                line, lines, rest, out = g.dh * g.iw * g.c, last - first, shift(residual, at), shift(y, at)
+                a, b = shift(x, (image * g.ih + h + first * window.dh) * g.iw * g.c), shift(w, first * taps * g.c)
+                line, lines, rest, out = window.dh * g.iw * g.c, last - first, shift(residual, at), shift(y, at)
                 if far:
-                    below = (image * g.ih + h + (g.kh - 1) * g.dh + ROWS * g.sh) * g.iw + max(start, 0)
-                    for i in range(g.sh):
+                    below = (image * g.ih + h + (window.kh - 1) * window.dh + ROWS * window.sh) * g.iw + max(start, 0)
+                    for i in range(window.sh):
                         _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
                     _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
                 _channels(

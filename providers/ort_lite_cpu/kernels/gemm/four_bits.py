@@ -13,7 +13,7 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.run.kernels import Kernels
@@ -187,7 +187,9 @@ def _many(
         _unpack(b, scales, zeros, scratch, begin, end, words_, given, lookup, vectors, lanes)
         mode = (0 if piece == 0 else ACCUMULATE) + (ending if piece == pieces - 1 else 0)
         x, depth, f = shift(a, begin * 8), min(end * 8, k) - begin * 8, scratch
-        panel(x, k, 0, 1, f, f, y, n, m, left, depth, mode, bias, bias, 0.0, 0.0, rows, vectors, lanes)
+        panel(
+            LeftOperand(x, k, 0, 1), f, f, y, n, m, left, depth, TileEpilogue(mode, bias, bias, 0.0, 0.0), rows, vectors, lanes
+        )
 
 
 class Codes(Vectors):

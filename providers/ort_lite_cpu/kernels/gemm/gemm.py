@@ -7,7 +7,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
-from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
@@ -54,7 +54,9 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
 
 
 @native
-@extents(a="m * k", b="ceildiv(n, vectors * lanes) * k * vectors * lanes", bias="n", residual="m * n", c="m * n")
+@extents(
+    a="m * k", b="ceildiv(n, tile.vectors * tile.lanes) * k * tile.vectors * tile.lanes", bias="n", residual="m * n", c="m * n"
+)
 def gemm(
     a: Ptr,
     b: Ptr,
@@ -66,9 +68,7 @@ def gemm(
     k: int,
     act: ActivationParameters,
     kind: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
@@ -77,18 +77,18 @@ def gemm(
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
     the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
     """
-    width = vectors * lanes
+    width = tile.vectors * tile.lanes
     again = 2 * width if k * n > KEPT else 0
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, again, part, parts)
-    last = min(last * rows, m)
+    first, last, left, right = grid((m + tile.rows - 1) // tile.rows, (n + width - 1) // width, tile.rows, again, part, parts)
+    last = min(last * tile.rows, m)
     clips = act.low > -math.inf or act.high < math.inf
-    pieces, size = cut(k, depth_of(vectors) if m > rows else k)
-    block = max(BLOCK // rows, 1) * rows
+    pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
+    block = max(BLOCK // tile.rows, 1) * tile.rows
     streams = m == 1 and k * n > KEPT and null(residual)  # one_row writes sums before it finishes them
-    for i in range(first * rows, last, block):
+    for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
         if streams:
-            one_row(a, b, bias, c, n, k, left, right, act.low, act.high, vectors, lanes)
+            one_row(a, b, bias, c, n, k, left, right, act.low, act.high, tile.vectors, tile.lanes)
         for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)
@@ -100,10 +100,7 @@ def gemm(
                 y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
                 soon = shift(factors, k * width if p + 1 < right else 0)
                 panel(
-                    x,
-                    k,
-                    0,
-                    1,
+                    LeftOperand(x, k, 0, 1),
                     factors,
                     soon,
                     y,
@@ -111,14 +108,10 @@ def gemm(
                     count,
                     n - j,
                     depth,
-                    mode,
-                    added,
-                    other,
-                    act.low,
-                    act.high,
-                    rows,
-                    vectors,
-                    lanes,
+                    TileEpilogue(mode, added, other, act.low, act.high),
+                    tile.rows,
+                    tile.vectors,
+                    tile.lanes,
                 )
         if kind != "":
             activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind)
@@ -146,7 +139,7 @@ class Batches(NamedTuple):
     bias="n",
     residual="d0 * d1 * d2 * m * n",
     c="d0 * d1 * d2 * m * n",
-    scratch="parts * DEPTH * vectors * lanes",
+    scratch="parts * DEPTH * tile.vectors * tile.lanes",
 )
 def matmul(
     a: Ptr,
@@ -165,9 +158,7 @@ def matmul(
     g: Batches,
     transposed: Static,
     kind: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
@@ -177,13 +168,13 @@ def matmul(
     `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used; where m is small
     that would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
     """
-    width = vectors * lanes
+    width = tile.vectors * tile.lanes
     across = max((n + width - 1) // width, 1)
-    down = (m + rows - 1) // rows
+    down = (m + tile.rows - 1) // tile.rows
     first, last, left, right = grid(
-        down, g.d0 * g.d1 * g.d2 * across, rows, 2 * width, part, parts
+        down, g.d0 * g.d1 * g.d2 * across, tile.rows, 2 * width, part, parts
     )  # columns are packed as well
-    top, bottom = first * rows, min(last * rows, m)
+    top, bottom = first * tile.rows, min(last * tile.rows, m)
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, DEPTH)
     factors, count = shift(scratch, part * DEPTH * width), bottom - top
@@ -204,14 +195,11 @@ def matmul(
                     depth = min(size, k - start)
                     mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
                     source = shift(w, j * ldb + start if transposed else start * ldb + j)
-                    pack_panel(source, ldb, transposed, min(n - j, width), depth, scale, factors, vectors, lanes)
+                    pack_panel(source, ldb, transposed, min(n - j, width), depth, scale, factors, tile.vectors, tile.lanes)
                     row, f, y = shift(x, start), factors, shift(c, out + j)
                     added, other, left_over = shift(bias, j), shift(residual, out + j), n - j
                     panel(
-                        row,
-                        lda,
-                        0,
-                        1,
+                        LeftOperand(row, lda, 0, 1),
                         f,
                         f,
                         y,
@@ -219,14 +207,10 @@ def matmul(
                         count,
                         left_over,
                         depth,
-                        mode,
-                        added,
-                        other,
-                        act.low,
-                        act.high,
-                        rows,
-                        vectors,
-                        lanes,
+                        TileEpilogue(mode, added, other, act.low, act.high),
+                        tile.rows,
+                        tile.vectors,
+                        tile.lanes,
                     )
         if kind != "":
             activate(shift(c, out + begin), n, count, end - begin, act.alpha, act.beta, kind)

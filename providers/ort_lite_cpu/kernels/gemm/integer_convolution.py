@@ -10,8 +10,8 @@ from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, flip_bytes, quads, sum_less, take_off
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
 
 
@@ -46,7 +46,8 @@ def integer_conv(
     w: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     flip: int,
     size: int,
     rows: Static,
@@ -58,10 +59,10 @@ def integer_conv(
 ) -> int:
     """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w from `integer_filters`.
 
-    Names as in ConvolutionSizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and
+    Scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and
     dilations are positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
     """
-    width, depth = vectors * lanes, g.kd * g.kh * g.kw * g.channels
+    width, depth = vectors * lanes, window.kd * window.kh * window.kw * g.channels
     across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, g.n * g.od * g.oh * g.ow
     block = block_rows(pixels, 2 * half, rows, parts)
     away = zero_point(zero, 0, flip)
@@ -71,7 +72,7 @@ def integer_conv(
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, top, count, 2 * half, away, flip, 0, False)
+            _gather(shift(x, group * g.channels), scratch, g, window, top, count, 2 * half, away, flip, 0, False)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 panel = shift(w, (group * across + p) * half * width * 2)
                 corner = shift(y, top * g.o + group * g.outputs + p * width)
@@ -98,7 +99,8 @@ def dot_conv(
     away: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     flip: int,
     size: int,
     rows: Static,
@@ -113,7 +115,7 @@ def dot_conv(
 
     Spec: ONNX ConvInteger-10.
     """
-    width, depth, middle = vectors * lanes, (g.kd * g.kh * g.kw * g.channels + 3) // 4, 128 if signed else 0
+    width, depth, middle = vectors * lanes, (window.kd * window.kh * window.kw * g.channels + 3) // 4, 128 if signed else 0
     across, pixels = (g.outputs + width - 1) // width, g.n * g.od * g.oh * g.ow
     block = block_rows(pixels, 4 * depth, rows, parts)
     point = zero_point(zero, 0, flip) - middle
@@ -123,7 +125,7 @@ def dot_conv(
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, top, count, 4 * depth, 0, flip ^ middle, point, True)
+            _gather(shift(x, group * g.channels), scratch, g, window, top, count, 4 * depth, 0, flip ^ middle, point, True)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
                 panel, corner = shift(w, at * depth * 4), shift(y, top * g.o + group * g.outputs + p * width)
@@ -230,28 +232,38 @@ def dot_conv_lines(
 
 @native(inline=False)
 def _gather(
-    x: Ptr, out: Ptr, g: ConvolutionSizes, top: int, count: int, depth: int, away: int, flip: int, blank: int, narrow: Static
+    x: Ptr,
+    out: Ptr,
+    g: ConvolutionShape,
+    window: Window,
+    top: int,
+    count: int,
+    depth: int,
+    away: int,
+    flip: int,
+    blank: int,
+    narrow: Static,
 ) -> None:
     """out (count, depth): what the output pixels from `top` on see, (kd, kh, kw, channels), and behind it and around the image `blank`.
 
     narrow: bytes, whose highest bit is flipped if `flip` is 128; else they are widened, less `away`.
     """
-    run = g.kw * g.channels
+    run = window.kw * g.channels
     pixel = 0
     while pixel < count:
         row, first = (top + pixel) // g.ow, (top + pixel) % g.ow
-        h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+        h, d, batch = row % g.oh * window.sh - window.ph, row // g.oh % g.od * window.sd - window.pd, row // (g.oh * g.od)
         last = min(g.ow, first + count - pixel)
-        for i in range(g.kd):
-            for j in range(g.kh):
-                di, hi = d + i * g.dd, h + j * g.dh
+        for i in range(window.kd):
+            for j in range(window.kh):
+                di, hi = d + i * window.dd, h + j * window.dh
                 inside = 0 <= di < g.id_ and 0 <= hi < g.ih
                 source = shift(x, ((batch * g.id_ + di) * g.ih + hi) * g.iw * g.c)
-                target = shift(out, pixel * depth + (i * g.kh + j) * run)
+                target = shift(out, pixel * depth + (i * window.kh + j) * run)
                 for column in range(first, last):
-                    _line(source, target, g, column * g.sw - g.pw, inside, away, flip, blank, narrow)
+                    _line(source, target, g, window, column * window.sw - window.pw, inside, away, flip, blank, narrow)
                     target = shift(target, depth)
-        used = g.kd * g.kh * run
+        used = window.kd * window.kh * run
         for p in range(pixel, pixel + last - first):
             _fill(shift(out, p * depth), used, depth, blank)
         pixel += last - first
@@ -259,21 +271,30 @@ def _gather(
 
 @native
 def _line(
-    x: Ptr, out: Ptr, g: ConvolutionSizes, w: int, inside: bool, away: int, flip: int, blank: int, narrow: Static
+    x: Ptr,
+    out: Ptr,
+    g: ConvolutionShape,
+    window: Window,
+    w: int,
+    inside: bool,
+    away: int,
+    flip: int,
+    blank: int,
+    narrow: Static,
 ) -> None:
     """out (kw, channels): what a pixel whose first tap is at w sees of a line of x."""
-    run = g.kw * g.channels
+    run = window.kw * g.channels
     if not inside:
         _fill(out, 0, run, blank)
-    elif g.dw == 1 and g.channels == g.c:
-        left = min(max(-w, 0), g.kw)
-        right = max(min(g.iw - w, g.kw), left)
+    elif window.dw == 1 and g.channels == g.c:
+        left = min(max(-w, 0), window.kw)
+        right = max(min(g.iw - w, window.kw), left)
         _fill(out, 0, left * g.c, blank)
         _take(shift(x, (w + left) * g.c), shift(out, left * g.c), (right - left) * g.c, away, flip, narrow)
         _fill(out, right * g.c, run, blank)
     else:
-        for tap in range(g.kw):
-            wi = w + tap * g.dw
+        for tap in range(window.kw):
+            wi = w + tap * window.dw
             if wi < 0 or wi >= g.iw:
                 _fill(out, tap * g.channels, (tap + 1) * g.channels, blank)
             else:

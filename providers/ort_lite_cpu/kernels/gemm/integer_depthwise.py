@@ -4,7 +4,7 @@ from typing import Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
 
 PIXELS = 8
@@ -14,29 +14,35 @@ PIXELS = 8
 @native
 @extents(x="n * id_ * ih * iw * c", zero="1", w="kh * kw * c", y="n * od * oh * ow * c")
 def integer_depthwise(
-    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: ConvolutionSizes, lanes: Static, signed: Static, part: int, parts: int
+    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: ConvolutionShape, window: Window, lanes: Static, signed: Static, part: int, parts: int
 ) -> int:
     """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
 
-    Names as in `convolution.ConvolutionSizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of
+    Names as in ConvolutionShape and Window; depth axes are 1, c is o, strides and dilations are positive: the lowering of
     ConvInteger. Spec: ONNX ConvInteger-10 with group = C = M.
     """
-    away, pixel, step, pitch = 0 if null(zero) else int(zero[0]), g.sw * g.c, g.dw * g.c, g.dh * g.iw * g.c
+    away, pixel, step, pitch = 0 if null(zero) else int(zero[0]), window.sw * g.c, window.dw * g.c, window.dh * g.iw * g.c
     for row in span(g.n * g.oh, part, parts):
-        h = row % g.oh * g.sh - g.ph
-        top, bottom = _inside(h, g.ih, g.dh, g.kh)
-        line = (row // g.oh * g.ih + h + top * g.dh) * g.iw
+        h = row % g.oh * window.sh - window.ph
+        top, bottom = _inside(h, g.ih, window.dh, window.kh)
+        line = (row // g.oh * g.ih + h + top * window.dh) * g.iw
         at = 0
         while at < g.ow:
-            start = at * g.sw - g.pw
-            left, right = _inside(start, g.iw, g.dw, g.kw)
+            start = at * window.sw - window.pw
+            left, right = _inside(start, g.iw, window.dw, window.kw)
             count = 1
-            if right - left == g.kw and at + PIXELS <= g.ow and start + (PIXELS - 1) * g.sw + (g.kw - 1) * g.dw < g.iw:
+            if (
+                right - left == window.kw
+                and at + PIXELS <= g.ow
+                and start + (PIXELS - 1) * window.sw + (window.kw - 1) * window.dw < g.iw
+            ):
                 count = PIXELS
-            source, factors = shift(x, (line + start + left * g.dw) * g.c), shift(w, (top * g.kw + left) * g.c)
+            source, factors = shift(x, (line + start + left * window.dw) * g.c), shift(w, (top * window.kw + left) * g.c)
             target = shift(y, (row * g.ow + at) * g.c)
             lines, taps = bottom - top, right - left
-            _channels(source, pixel, pitch, step, factors, g.kw * g.c, g.c, lines, taps, away, target, count, lanes, signed)
+            _channels(
+                source, pixel, pitch, step, factors, window.kw * g.c, g.c, lines, taps, away, target, count, lanes, signed
+            )
             at += count
     return OK
 

@@ -7,12 +7,11 @@ one or two rows alone would leave the multipliers idle, and use several chains.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitter, native, null, shift
-from ort_lite.record import Record
+from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, native, null, shift
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
@@ -27,25 +26,27 @@ A caller that has fewer tiles to a panel says so: see `panel`.
 """
 
 
-class Tile(Record):
+class Tile(NamedTuple):
     """Shape of the register tile: rows x (vectors * lanes)."""
 
-    rows: int
-    vectors: int
-    lanes: int
+    rows: StaticInt
+    vectors: StaticInt
+    lanes: StaticInt
 
     @property
     def columns(self) -> int:
+        """The number of columns of a panel."""
         return self.vectors * self.lanes
 
     @property
     def least_columns(self) -> int:
-        """That are computed in any case: `panel` has narrower tiles than one of three or more vectors."""
+        """The number of columns that are computed in any case: `panel` has narrower tiles than one of three or more vectors."""
         return self.lanes if self.vectors > 2 else self.columns
 
     @property
     def statics(self) -> dict[str, Any]:
-        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
+        """The fields as Static parameters of their own."""
+        return self._asdict()
 
 
 def tile_for(native_type: str, target: Target) -> Tile:
@@ -69,12 +70,39 @@ def tall_tile(native_type: str, target: Target) -> Tile:
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
+class LeftOperand(NamedTuple):
+    """A (m, lines, k): element (i, l, p) is at[i * row + l * line + p]. A matrix has one line, a convolution as many as its kernel."""
+
+    at: Ptr
+    row: int
+    line: int
+    lines: int
+
+
+class TileEpilogue(NamedTuple):
+    """The last steps of a tile: `mode` has the bits above, bias (n,), residual laid out as C, and the limits of the clip."""
+
+    mode: int
+    bias: Ptr
+    residual: Ptr
+    low: float
+    high: float
+
+
+@native
+def _from_row(left: LeftOperand, i: int) -> LeftOperand:
+    return LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
+
+
+@native
+def _beyond(end: TileEpilogue, n: int) -> TileEpilogue:
+    """Return the epilogue of elements that lie `n` further in C."""
+    return TileEpilogue(end.mode, end.bias, shift(end.residual, n), end.low, end.high)
+
+
 @native(inline=False)
 def panel(
-    a: Ptr,
-    lda: int,
-    line: int,
-    lines: int,
+    left: LeftOperand,
     b: Ptr,
     ahead: Ptr,
     c: Ptr,
@@ -82,54 +110,47 @@ def panel(
     m: int,
     n: int,
     k: int,
-    mode: int,
-    bias: Ptr,
-    residual: Ptr,
-    low: float,
-    high: float,
+    end: TileEpilogue,
     rows: Static,
     vectors: Static,
     lanes: Static,
     shares: Static = SHARES,
 ) -> None:
-    """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
+    """C (m, n) = end(left (m, lines, k) @ b (lines, k, vectors * lanes)), rows of C `ldc` apart; n may be less than b's columns.
 
-    Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
-    holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller that cuts
-    C there gets the same bits. What is left over is done in powers of two. `ahead`: the panel that the caller takes next, which
-    comes into the cache meanwhile, in `shares` parts; b where there is none, or where it is there already.
+    All tiles start at multiples of `rows`, so that a caller that cuts C there gets the same bits. What is left over is done in
+    powers of two. `ahead` is the panel that the caller takes next, which comes into the cache meanwhile, in `shares` parts; b where
+    there is none, or where it is there already.
     """
-    i, asked, whole = 0, 0, lines * k * vectors * lanes
+    i, asked, whole = 0, 0, left.lines * k * vectors * lanes
     while i + rows <= m:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
         soon = shift(ahead, asked) if asked < whole else b
         asked += (whole + shares - 1) // shares
         if vectors > 2 and n <= lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes, shares)
+            tile(x, b, soon, y, ldc, n, k, own, rows, 1, vectors, lanes, shares)
         elif vectors > 2 and n <= 2 * lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes, shares)
+            tile(x, b, soon, y, ldc, n, k, own, rows, 2, vectors, lanes, shares)
         elif vectors > 3 and n <= 3 * lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes, shares)
+            tile(x, b, soon, y, ldc, n, k, own, rows, 3, vectors, lanes, shares)
         else:
-            tile(
-                x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes, shares
-            )
+            tile(x, b, soon, y, ldc, n, k, own, rows, vectors, vectors, lanes, shares)
         i += rows
     if rows > 8 and m - i >= 8:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes, shares)
+        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        tile(x, b, b, y, ldc, n, k, own, 8, vectors, vectors, lanes, shares)
         i += 8
     if rows > 4 and m - i >= 4:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes, shares)
+        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        tile(x, b, b, y, ldc, n, k, own, 4, vectors, vectors, lanes, shares)
         i += 4
     if m - i >= 2:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes, shares)
+        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        tile(x, b, b, y, ldc, n, k, own, 2, vectors, vectors, lanes, shares)
         i += 2
     if m - i >= 1:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes, shares)
+        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        tile(x, b, b, y, ldc, n, k, own, 1, vectors, vectors, lanes, shares)
 
 
 @native
@@ -146,21 +167,14 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
 @emitter("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def tile(
     builder: Any,
-    a: Any,
-    lda: Any,
-    line: Any,
-    lines: Any,
+    left: Any,
     b: Any,
     ahead: Any,
     c: Any,
     ldc: Any,
     n: Any,
     k: Any,
-    mode: Any,
-    bias: Any,
-    residual: Any,
-    low: Any,
-    high: Any,
+    end: Any,
     rows: int,
     vectors: int,
     across: int,
@@ -168,8 +182,9 @@ def tile(
     shares: int,
 ) -> None:
     """One tile of `rows` rows and min(n, vectors * lanes) columns; the panel has `across` vectors."""
-    emit = Vectors(builder, a.type.pointee, lanes)
-    sums = _products(emit, a, lda, line, lines, b, ahead, k, rows, vectors, across, shares)
+    mode, bias, residual, low, high = end
+    emit = Vectors(builder, left.at.type.pointee, lanes)
+    sums = _products(emit, left, b, ahead, k, rows, vectors, across, shares)
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -204,28 +219,17 @@ def tile(
 
 
 def _products(
-    emit: Vectors,
-    a: Any,
-    lda: Any,
-    line: Any,
-    lines: Any,
-    b: Any,
-    ahead: Any,
-    k: Any,
-    rows: int,
-    vectors: int,
-    across: int,
-    shares: int,
+    emit: Vectors, left: Any, b: Any, ahead: Any, k: Any, rows: int, vectors: int, across: int, shares: int
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     count, width = rows * vectors, across * emit.lanes
     chains = min(max(8 // count, 1), UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
-    addresses = Rows(emit, lda, rows)
+    addresses = Rows(emit, left.row, rows)
     asks = vectors == across and rows > 2  # one or two rows are what is left over: nobody takes a panel next
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
-        starts = addresses.starts(emit.move(a, emit.builder.mul(line, number)))
+        starts = addresses.starts(emit.move(left.at, emit.builder.mul(left.line, number)))
         before = emit.mul(emit.builder.mul(k, number), width)
         panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
 
@@ -236,9 +240,9 @@ def _products(
                 first = u % used * count
                 factors = [emit.load(right, (u * across + j) * emit.lanes) for j in range(vectors)]
                 for i in range(rows):
-                    left = emit.splat(emit.builder.load(emit.move(addresses.at(pointers, i), emit.integer(u))))
+                    factor = emit.splat(emit.builder.load(emit.move(addresses.at(pointers, i), emit.integer(u))))
                     row = slice(first + i * vectors, first + (i + 1) * vectors)
-                    sums[row] = [emit.fma(left, *pair) for pair in zip(factors, sums[row], strict=True)]
+                    sums[row] = [emit.fma(factor, *pair) for pair in zip(factors, sums[row], strict=True)]
                     addresses.next_after(pointers, i, sums[row])
                 right = emit.after(right, sums[first + count - 1])
             moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers]
@@ -256,7 +260,7 @@ def _products(
         values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
         return values[len(starts) + 1 :]
 
-    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (count * chains), along)[1]
+    sums = emit.loop(emit.integer(0), left.lines, 1, [emit.zero] * (count * chains), along)[1]
     total = sums[:count]
     for chain in range(1, chains):
         total = emit.add_all(total, sums[chain * count : (chain + 1) * count])

@@ -13,7 +13,8 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
+from ort_lite_cpu.kernels.gemm.convolution import copy_run
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -56,7 +57,8 @@ def conv_pixels(
     y: Ptr,
     table: Ptr,
     scratch: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     heights: int,
     across: int,
     act: ActivationParameters,
@@ -72,25 +74,42 @@ def conv_pixels(
     w: `pack.filters` of `rows` columns. A block is `heights` lines of `across` vectors of pixels; parts share blocks and groups. table
     (parts, taps * c / groups) and scratch are filled here. Spec: ONNX Conv-22.
     """
-    length, lines, depth = across * lanes, (heights - 1) * g.sh + (g.kh - 1) * g.dh + 1, g.kd * g.kh * g.kw * g.channels
-    wide, panels, plane = length + (g.kw - 1) * g.dw // g.sw, (g.outputs + rows - 1) // rows, g.od * g.oh * g.ow
+    length, lines, depth = (
+        across * lanes,
+        (heights - 1) * window.sh + (window.kh - 1) * window.dh + 1,
+        window.kd * window.kh * window.kw * g.channels,
+    )
+    wide, panels, plane = length + (window.kw - 1) * window.dw // window.sw, (g.outputs + rows - 1) // rows, g.od * g.oh * g.ow
     table = shift(table, part * depth)
-    scratch = shift(scratch, part * g.channels * g.kd * lines * g.sw * wide)
-    _offsets(table, g, lines * g.sw * wide, g.sw * wide, wide)
+    scratch = shift(scratch, part * g.channels * window.kd * lines * window.sw * wide)
+    _offsets(table, g, window, lines * window.sw * wide, window.sw * wide, wide)
     mode = mode_of(True, True, bias, residual, act.low > -math.inf or act.high < math.inf)
     tall, chunks = (g.oh + heights - 1) // heights, (g.ow + length - 1) // length
     for job in span(g.n * g.groups * g.od * tall * chunks, part, parts):
         begin, top, deep = job % chunks * length, job // chunks % tall * heights, job // (chunks * tall) % g.od
         image = job // (chunks * tall * g.od)
         bottom, end = min(top + heights, g.oh), min(begin + length, g.ow)
-        used = (bottom - top - 1) * g.sh + (g.kh - 1) * g.dh + 1
+        used = (bottom - top - 1) * window.sh + (window.kh - 1) * window.dh + 1
         source = shift(x, image * g.channels * g.id_ * g.ih * g.iw)
-        need = (end - begin + lanes - 1) // lanes * lanes + (g.kw - 1) * g.dw // g.sw
-        _spread(source, scratch, g, deep * g.sd - g.pd, top * g.sh - g.ph, used, begin * g.sw - g.pw, lines, wide, need, lanes)
+        need = (end - begin + lanes - 1) // lanes * lanes + (window.kw - 1) * window.dw // window.sw
+        _spread(
+            source,
+            scratch,
+            g,
+            window,
+            deep * window.sd - window.pd,
+            top * window.sh - window.ph,
+            used,
+            begin * window.sw - window.pw,
+            lines,
+            wide,
+            need,
+            lanes,
+        )
         filters, added = shift(w, image % g.groups * panels * depth * rows), shift(bias, image % g.groups * g.outputs)
         for row in range(top, bottom):
             at = image * g.outputs * plane + (deep * g.oh + row) * g.ow + begin
-            seen, out, other = shift(scratch, (row - top) * g.sh * g.sw * wide), shift(y, at), shift(residual, at)
+            seen, out, other = shift(scratch, (row - top) * window.sh * window.sw * wide), shift(y, at), shift(residual, at)
             _line(
                 seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, act.low, act.high,
                 rows, vectors, lanes,
@@ -101,15 +120,15 @@ def conv_pixels(
 
 
 @native(inline=False)
-def _offsets(table: Ptr, g: ConvolutionSizes, plane: int, line: int, wide: int) -> None:
+def _offsets(table: Ptr, g: ConvolutionShape, window: Window, plane: int, line: int, wide: int) -> None:
     """table[k]: where the pixels that the first output of a block sees through tap and channel k begin in the scratch."""
     k = 0
-    for d in range(g.kd):
-        for i in range(g.kh):
-            for j in range(g.kw):
-                tap = d * plane + i * g.dh * line + j * g.dw % g.sw * wide + j * g.dw // g.sw
+    for d in range(window.kd):
+        for i in range(window.kh):
+            for j in range(window.kw):
+                tap = d * plane + i * window.dh * line + j * window.dw % window.sw * wide + j * window.dw // window.sw
                 for channel in range(g.channels):
-                    table[k] = channel * g.kd * plane + tap
+                    table[k] = channel * window.kd * plane + tap
                     k += 1
 
 
@@ -117,7 +136,8 @@ def _offsets(table: Ptr, g: ConvolutionSizes, plane: int, line: int, wide: int) 
 def _spread(
     x: Ptr,
     out: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     deep: int,
     top: int,
     used: int,
@@ -131,19 +151,19 @@ def _spread(
 
     Element (.., phase, q) is pixel left + phase + q * sw of its line; of each, `need` elements are written, a vector at least.
     """
-    for plane in range(g.channels * g.kd):
-        d = deep + plane % g.kd * g.dd
-        source, to = shift(x, (plane // g.kd * g.id_ + d) * g.ih * g.iw), shift(out, plane * lines * g.sw * wide)
+    for plane in range(g.channels * window.kd):
+        d = deep + plane % window.kd * window.dd
+        source, to = shift(x, (plane // window.kd * g.id_ + d) * g.ih * g.iw), shift(out, plane * lines * window.sw * wide)
         first_line, last_line = min(max(-top, 0), used), max(min(g.ih - top, used), 0)
         if d < 0 or d >= g.id_:
             first_line = used
         for i in range(used):
-            for phase in range(g.sw):
-                column, line = left + phase, shift(to, (i * g.sw + phase) * wide)
+            for phase in range(window.sw):
+                column, line = left + phase, shift(to, (i * window.sw + phase) * wide)
                 if i < first_line or i >= last_line:
                     _clear(line, 0, need, need, lanes)
                 else:
-                    _copy(shift(source, (top + i) * g.iw), line, g.iw, column, g.sw, need, lanes)
+                    _copy(shift(source, (top + i) * g.iw), line, g.iw, column, window.sw, need, lanes)
 
 
 @native

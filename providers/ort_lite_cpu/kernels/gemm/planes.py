@@ -11,7 +11,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, panel, tile
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, LeftOperand, TileEpilogue, panel, tile
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -122,7 +122,20 @@ def _panel_of_pixels(
                     prefetch_second(shift(y, line * ldy + i))
             a, c, other = shift(w, row * total + start), shift(y, row * ldy), shift(residual, row * ldy)
             few, f = min(rows, m - row), factors
-            panel(a, total, 0, 1, f, f, c, ldy, few, count, depth, mode, w, other, low, high, rows, vectors, lanes)
+            panel(
+                LeftOperand(a, total, 0, 1),
+                f,
+                f,
+                c,
+                ldy,
+                few,
+                count,
+                depth,
+                TileEpilogue(mode, w, other, low, high),
+                rows,
+                vectors,
+                lanes,
+            )
 
 
 @emitter("void(*F,i64,i64,*F,static,static)")
@@ -374,15 +387,71 @@ def _tiles(
     i = 0
     if m == rows:
         if vectors > 3 and n <= 2 * lanes:
-            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, 2, apart, lanes, SHARES)
+            tile(
+                LeftOperand(a, k, 0, 1),
+                b,
+                b,
+                c,
+                ldc,
+                n,
+                k,
+                TileEpilogue(mode, a, residual, low, high),
+                rows,
+                2,
+                apart,
+                lanes,
+                SHARES,
+            )
         else:
-            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, vectors, apart, lanes, SHARES)
+            tile(
+                LeftOperand(a, k, 0, 1),
+                b,
+                b,
+                c,
+                ldc,
+                n,
+                k,
+                TileEpilogue(mode, a, residual, low, high),
+                rows,
+                vectors,
+                apart,
+                lanes,
+                SHARES,
+            )
         i = rows
     while i < m:
         x, y, other = shift(a, i * k), shift(c, i * ldc), shift(residual, i * ldc)
         if rows > 4 and m - i >= 4:
-            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 4, vectors, apart, lanes, SHARES)
+            tile(
+                LeftOperand(x, k, 0, 1),
+                b,
+                b,
+                y,
+                ldc,
+                n,
+                k,
+                TileEpilogue(mode, x, other, low, high),
+                4,
+                vectors,
+                apart,
+                lanes,
+                SHARES,
+            )
             i += 4
         else:
-            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes, SHARES)
+            tile(
+                LeftOperand(x, k, 0, 1),
+                b,
+                b,
+                y,
+                ldc,
+                n,
+                k,
+                TileEpilogue(mode, x, other, low, high),
+                1,
+                vectors,
+                apart,
+                lanes,
+                SHARES,
+            )
             i += 1

@@ -29,9 +29,10 @@ from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
+from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
@@ -258,11 +259,12 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
     block: int,
     columns: int,
     size: int,
-    at: int,
     act: ActivationParameters,
     kind: Static,
     edge: Static,
@@ -304,7 +306,9 @@ def winograd(
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
                 own = shift(x, group * depth)
-                _transform_inputs(own, v, patch, first, count, down, across, g, block * lda, edge, taps, stride, axes, lanes)
+                _transform_inputs(
+                    own, v, patch, first, count, down, across, g, window, block * lda, edge, taps, stride, axes, lanes
+                )
             some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
@@ -327,9 +331,29 @@ def winograd(
                 shares,
             )
             start = group * outputs + j
-            out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
+            out, b, r = shift(y, place.at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, g, line, plane, mode, act, kind, edge, taps, stride, axes, lanes
+                m,
+                out,
+                b,
+                r,
+                first,
+                count,
+                down,
+                across,
+                some,
+                g,
+                place,
+                line,
+                plane,
+                mode,
+                act,
+                kind,
+                edge,
+                taps,
+                stride,
+                axes,
+                lanes,
             )
     return OK
 
@@ -369,7 +393,19 @@ def _multiply(
                     at = i * seen + j
                     a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
                     panel(
-                        a, depth + GAP, 0, 1, f, u, y, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
+                        LeftOperand(a, depth + GAP, 0, 1),
+                        f,
+                        u,
+                        y,
+                        line,
+                        count,
+                        rest,
+                        depth,
+                        TileEpilogue(0, f, f, 0.0, 0.0),
+                        rows,
+                        vectors,
+                        lanes,
+                        shares,
                     )
 
 
@@ -382,7 +418,8 @@ def _transform_inputs(
     count: int,
     down: int,
     across: int,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    window: Window,
     plane: int,
     edge: Static,
     taps: Static,
@@ -396,7 +433,7 @@ def _transform_inputs(
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * downwards(step, axes) - g.ph, number % across * step - g.pw
+        h, w = number // across % down * downwards(step, axes) - window.ph, number % across * step - window.pw
         target = shift(v, tile * (channels + GAP))
         start = ((batch * g.ih + h) * g.iw + w) * g.c
         if h >= 0 and w >= 0 and h + tall <= g.ih and w + seen <= g.iw:
@@ -511,7 +548,8 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    g: ConvolutionSizes,
+    g: ConvolutionShape,
+    place: ResultPlace,
     line: int,
     plane: int,
     mode: int,
@@ -524,20 +562,37 @@ def _transform_outputs(
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
-    row, low, high = g.ow * g.ldy, act.low, act.high
+    row, low, high = g.ow * place.ldy, act.low, act.high
     for tile in range(count):
         number = first + tile
         height = downwards(edge, axes)
         h, w = number // across % down * height, number % across * edge
-        at = ((number // (down * across) * g.oh + h) * g.ow + w) * g.ldy
+        at = ((number // (down * across) * g.oh + h) * g.ow + w) * place.ldy
         lines, pixels = min(g.oh - h, height), min(g.ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source, plane, out, row, g.ldy, some, lines, pixels, mode, bias, other, low, high, edge, taps, stride, axes, lanes
+            source,
+            plane,
+            out,
+            row,
+            place.ldy,
+            some,
+            lines,
+            pixels,
+            mode,
+            bias,
+            other,
+            low,
+            high,
+            edge,
+            taps,
+            stride,
+            axes,
+            lanes,
         )
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * row), g.ldy, pixels, some, act.alpha, act.beta, kind)
+                activate(shift(y, at + i * row), place.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
 @emitter("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
