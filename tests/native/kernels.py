@@ -11,6 +11,7 @@ from ort_lite.native.lang import (
     REDUCE,
     Ptr,
     Static,
+    StaticInt,
     address,
     bf16_to_f32,
     emitter,
@@ -162,4 +163,30 @@ def grouped(y: Ptr, band: Band, n: int, part: int, parts: int) -> int:
     """y[i * step] = low + i, for rows * n elements."""
     for i in span(band.rows * n, part, parts):
         y[i * band.step] = like(y, band.low + i)
+    return OK
+
+
+class Factors(NamedTuple):
+    """A record with a number that the compiler knows, and a pointer in what helpers get."""
+
+    plain: int
+    static: StaticInt
+
+
+class Addend(NamedTuple):
+    at: Ptr
+    twice: float
+
+
+@emitter("F(*F,F)")
+def _add_twice(builder: Any, addend: Any) -> object:
+    """Return at[0] + 2 * twice."""
+    return builder.fadd(builder.load(addend.at), builder.fadd(addend.twice, addend.twice))
+
+
+@native
+def with_records(x: Ptr, y: Ptr, factors: Factors, low: float, part: int, parts: int) -> int:
+    """y[0] = x[0] + 2 low, y[1] = plain * static."""
+    y[0] = _add_twice(Addend(x, low))
+    y[1] = like(y, _times_static(factors.plain, factors.static))
     return OK

@@ -85,6 +85,14 @@ def test_the_fields_of_a_named_tuple_are_scalars_of_the_call() -> None:
     np.testing.assert_array_equal(y, [0.5, 0, 1.5, 0, 2.5, 0, 3.5, 0])
 
 
+def test_static_fields_of_records_are_constants_and_emitters_get_records() -> None:
+    """The float64 field is converted to the float32 that the emitter takes beside a float32 pointer."""
+    x, y = np.array([1.5], np.float32), np.zeros(2, np.float32)
+    spec = Spec(kernels.with_records, ("f32", "f32"), {"factors.static": 5})
+    assert call(spec, [x, y], [3, 0.25]) == 0
+    np.testing.assert_array_equal(y, [2, 15])
+
+
 def test_a_kernel_that_raises_returns_a_status_of_its_own() -> None:
     spec = Spec(kernels.raises, ("f32",))
     assert [call(spec, [np.array([value], np.float32)]) for value in (1, -1)] == [0, RAISED]

@@ -1,9 +1,11 @@
 """What kernels say that they touch: the language, what a call has to look like, and the comparison with bytes."""
 
+from typing import NamedTuple
+
 import pytest
 
 from ort_lite.native.extents import Reach, contract, extents, walk, within
-from ort_lite.native.lang import OK, Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, native
 from ort_lite.shapes import Dim, evaluate, symbol
 
 WIDE = 8
@@ -78,8 +80,9 @@ def test_a_kernel_without_extents_is_not_called() -> None:
         ({"x": "n", "y": "n", "z": "n"}, r"its pointers are \['x', 'y'\]"),
         ({"x": "n", "y": "m"}, r"names 'm', which is no parameter"),
         ({"x": "n", "y": "part"}, r"names 'part'"),
+        ({"x": "n", "y": "rows.steps"}, r"names 'rows', which is no parameter"),
     ],
-    ids=["one is missing", "another order", "one too many", "unknown", "part"],
+    ids=["one is missing", "another order", "one too many", "unknown", "part", "no record"],
 )
 def test_a_declaration_that_does_not_fit_the_kernel_is_refused(texts: dict[str, str], message: str) -> None:
     def kernel(x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
@@ -87,6 +90,50 @@ def test_a_declaration_that_does_not_fit_the_kernel_is_refused(texts: dict[str, 
 
     with pytest.raises(TypeError, match=message):
         contract(extents(**texts)(kernel))
+
+
+class Rows(NamedTuple):
+    n: int
+    step: int
+    lanes: StaticInt
+
+
+class Factor(NamedTuple):
+    step: float
+
+
+@native
+@extents(x="walk(0, rows.n, rows.step, rows.lanes, 1)", y="rows.n * rows.lanes")
+def recorded(x: Ptr, y: Ptr, rows: Rows, factor: Factor, part: int, parts: int) -> int:
+    """A kernel that is never compiled, with two records that share a name of a field."""
+    return OK
+
+
+def test_records_are_passed_whole_and_their_fields_are_scalars_and_statics() -> None:
+    made = contract(recorded)
+    assert made.scalars == (("rows.n", "i64"), ("rows.step", "i64"), ("factor.step", "f64"))
+    scalars, statics = made.arrange({"rows": Rows(3, 10, 4), "factor": Factor(0.5)})
+    assert (scalars, statics) == ((3, 10, 0.5), {"rows.lanes": 4})
+    assert made.reaches(scalars, statics, 1) == (Reach(0, 24, 12), 12)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rows": Rows(3, 10, 4)}, "'factor' missing; it takes rows, factor"),
+        ({"rows": Factor(0.5), "factor": Factor(0.5)}, "'rows' is Factor.step=0.5., expected a Rows"),
+        ({"rows": Rows(3, 10, 4), "factor": Factor(1)}, None),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused(given: dict[str, object], message: str | None) -> None:
+    made = contract(recorded)
+    if message is None:
+        scalars, statics = made.arrange(given)
+        with pytest.raises(TypeError, match=r"'factor.step' is 1 .int., expected a float"):
+            made.reaches(scalars, statics, 1)
+        return
+    with pytest.raises(TypeError, match=message):
+        made.arrange(given)
 
 
 def test_within_numbers() -> None:

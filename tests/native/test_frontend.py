@@ -34,8 +34,9 @@ PATCHED = (
         Spec(kernels.total, ("f32", "f32")),
         Spec(kernels.scaled, ("f32", "f32", "f32"), {"kind": "relu", "limit": 0.0}),
         Spec(kernels.grouped, ("f32",)),
+        Spec(kernels.with_records, ("f32", "f32"), {"factors.static": 5}),
     ],
-    ids=["branches", "fastmath", "static", "named tuple"],
+    ids=["branches", "fastmath", "static", "named tuple", "static field"],
 )
 def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
     lean, full = (translator(host()).text(spec, "k") for translator in (LeanTranslator, Translator))
