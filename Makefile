@@ -78,7 +78,7 @@ $(FOLDER)/fetched: | $(VENV)/installed-test
 
 # A skipped test counts as failed. Pictures of the pages are left in build/screenshots.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-test-browser: $(VENV)/installed-browser
+test-browser: build/site/index.html $(VENV)/installed-browser
 	@test -n "$(CHROMIUM)" || { echo "make test-browser: no Chromium: expected chromium, chromium-browser or google-chrome on PATH;" \
 		"on Debian, apt-get install chromium" >&2; exit 2; }
 	$(BIN)/python -m pytest -p tests.no_skips tests/browser
@@ -135,6 +135,9 @@ compare: $(VENV)/installed-test
 # In $(VENV): the page of the command line is what ort-lite's own parser says, and the tests run what the pages show.
 site: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+build/site/index.html:
+	$(MAKE) site
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
