@@ -81,7 +81,9 @@ def _event(name: str, category: str, start: float, duration: float, track: int =
 
 
 def _timeline() -> TimelineData:
-    """A partition of 100 microseconds that holds 60 and 30 of kernels, and a device's copy, which the run waits for."""
+    """A partition of 100 microseconds that holds 60 and 30 of kernels, a device's copy, which the run waits for, and a partition of a
+    device, whose kernel runs on a track of the device.
+    """
     kernels = [_event("Abs_0", "Kernel", 0, 60) | {"node": "Abs_0"}, _event("Neg_1", "Kernel", 65, 30) | {"node": "Neg_1"}]
     return {
         "tracks": [{"id": 0, "name": "main"}, {"id": 1, "name": "sample:0"}],
@@ -90,6 +92,8 @@ def _timeline() -> TimelineData:
             *kernels,
             _event("copy x", "Step", 100, 10),
             _event("copy x", "Copy", 101, 8, track=1),
+            _event(f"{SAMPLE}_0", "Step", 110, 8),
+            _event("Exp_2", "Kernel", 111, 5, track=1) | {"node": "Exp_2"},
         ],
         "flows": [{"name": "x", "source": (0, 99.0), "target": (1, 102.0)}],
     }
@@ -122,16 +126,17 @@ def _document(provider: str, costs: dict[str, float], why: str) -> Document:
         "placements": places,
         "partitions": [
             {
-                "name": f"{CPU}_0",
-                "provider": CPU,
-                "device": "cpu",
+                "name": f"{name}_0",
+                "provider": name,
+                "device": name[:3],
                 "graph": "",
-                "nodes": [*CHAIN],
+                "nodes": nodes,
                 "inputs": [],
                 "outputs": [],
                 "facts": {},
                 "fused": [],
             }
+            for name, nodes in ((CPU, [*CHAIN[:-1]]), (SAMPLE, [CHAIN[-1]]))
         ],
         "copies": [],
         "notes": [],

@@ -66,7 +66,12 @@ export function faceOf(model, tree, id) {
 
 /** Providers without what all their names end in, operators with the end of a long domain. */
 function titleOf(name) {
-  return fitted(name.replace("ExecutionProvider", "").replace(/^\w+\..*\.(\w+\.\w+)$/, "$1"), FONTS.title);
+  return fitted(operatorTitle(name.replace("ExecutionProvider", "")), FONTS.title);
+}
+
+/** "com.ms.internal.nhwc.Conv" becomes "nhwc.Conv". */
+export function operatorTitle(name) {
+  return name.replace(/^\w+\..*\.(\w+\.\w+)$/, "$1");
 }
 
 /** None before it is partitioned. */

@@ -4,6 +4,7 @@ import { Chart, zoomButtons } from "./chart.js";
 import { providerBadge } from "./blocks.js";
 import { providerColour } from "./colours.js";
 import { append } from "./document.js";
+import { operatorTitle } from "./faces.js";
 import { runWith } from "./rectangles.js";
 import { element } from "./state.js";
 import { createTable } from "./table.js";
@@ -49,6 +50,8 @@ function runBar(model, chart) {
 /** Events that are somebody's work, outermost of a kind, put together by what is run: slowest first. */
 function timesOf({ parents }, { document }) {
   const holders = new Set([...parents].filter(([event]) => WORK.has(event.category)).map(([, parent]) => parent));
+  const known = partitionsWithKernels(document);
+  for (const event of parents.keys()) if (event.category === "Step" && known.has(event.name)) holders.add(event);
   const found = new Map();
   for (const event of parents.keys()) if (isWork(event, parents, holders)) append(found, `${event.provider}\n${event.name}`, event);
   const copies = new Set(document.timeline.events.filter(({ category }) => category === "Copy").map(({ name }) => name));
@@ -56,6 +59,13 @@ function timesOf({ parents }, { document }) {
   const whole = d3.sum(rows, ({ time }) => time) || 1;
   for (const row of rows) row.share = row.time / whole;
   return d3.sort(rows, ({ time }) => -time);
+}
+
+/** The names of partitions some of whose nodes have kernels, which may run on a track of their device while the partition's step waits. */
+function partitionsWithKernels({ partitions, timeline }) {
+  const timed = new Set(timeline.events.filter(({ category, node }) => category === "Kernel" && node).map(({ node }) => node));
+  const has = ({ nodes, fused }) => nodes.some((key) => timed.has(key)) || fused.some(({ name }) => timed.has(name));
+  return new Set(partitions.filter(has).map(({ name }) => name));
 }
 
 /** A partition's time is that of the kernels in it, where those are known. */
@@ -69,7 +79,7 @@ function timeRow(events, document, copies) {
   const [{ name, node, provider, category, details }] = events;
   const whole = document.partitions.some((partition) => partition.name === name);
   const known = details?.op_name ?? document.nodes[node]?.operator ?? category;
-  const operator = whole ? "whole partitions" : copies.has(name) ? "copies" : known;
+  const operator = whole ? "whole partitions" : copies.has(name) ? "copies" : operatorTitle(known);
   return { name, node, provider, operator, events, time: d3.sum(events, ({ duration }) => duration), bytes: d3.sum(events, ({ bytes }) => bytes ?? 0) };
 }
 
