@@ -8,7 +8,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
-from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
+from ort_lite.tools.cli.feed_arguments import feeds_of, free_sizes
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.coverage import Coverage, ModelCoverage, Ranked, coverage_of
 from ort_lite.tools.coverage.coverage import Sums
@@ -23,7 +23,7 @@ def main(arguments: Namespace) -> ExitStatus:
     if not providers or len(providers) != 1:
         raise InvalidArgument("--provider: expected the name of one execution provider")
     paths = list(session_arguments.model_paths(arguments.models))
-    feeds = None if arguments.no_run else lambda inputs: feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), False)
+    feeds = None if arguments.no_run else lambda inputs, size: feeds_of(arguments, inputs, free_sizes(inputs, size), False)
     models: list[ModelCoverage] = []
     with ProgressLine("coverage") as line:
         for done, path in enumerate(paths):
@@ -52,10 +52,16 @@ def _summary(found: Coverage) -> Iterator[str]:
 def _show(found: Coverage, top: int) -> None:
     print_text("\n".join(_summary(found)))
     rows = [
-        (model["path"], *(str(model[side]["nodes"]) for side in ("on_device", "off_device")), model["timed_on"], model["error"])
+        (
+            model["path"],
+            *(str(model[side]["nodes"]) for side in ("on_device", "off_device")),
+            model["timed_on"],
+            str(model["size"] or ""),
+            model["error"],
+        )
         for model in found.as_dict()["models"]
     ]
-    print_table(("model", "on", "off", "timed on", "error"), rows, ("on", "off"))
+    print_table(("model", "on", "off", "timed on", "free size", "error"), rows, ("on", "off", "free size"))
     print_text("\nImplement these operators next; the time is the most that each can gain:")
     _print_ranked("operator", found.next_operators(), top)
     print_text("\nWhy nodes are off the device:")

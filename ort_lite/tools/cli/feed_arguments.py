@@ -60,6 +60,12 @@ def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, in
     return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
 
 
+def free_sizes(inputs: Sequence[NodeArg], size: int) -> dict[str, int]:
+    """Return `size` for each free dimension, but 1 for those that are the first of an input, where batches lie."""
+    axes = [(axis, dim) for arg in inputs for axis, dim in enumerate(arg.shape) if isinstance(dim, str)]
+    return {dim: size for _, dim in axes} | {dim: 1 for axis, dim in axes if axis == 0}
+
+
 def default_sizes(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, int]:
     """Return the free dimensions of random inputs that are 1 because nothing gives a size. Those without a name: "x[0]"."""
     if arguments.feeds:

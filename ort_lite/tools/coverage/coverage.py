@@ -29,12 +29,13 @@ class ModelCoverage(Record):
     """The nodes of one model. `error` says why it could not be partitioned or run, "" if it could.
 
     `timed_on` names what ran: "device" if the provider compiled its partitions, "CPU" if the CPU provider ran all nodes instead,
-    "" if nothing ran.
+    "" if nothing ran. `size` is that of free dimensions that nothing gives, except for the first of an input, which is 1.
     """
 
     path: str
     nodes: tuple[NodeCoverage, ...]
     timed_on: str
+    size: int
     error: str
 
 
@@ -110,6 +111,7 @@ class Coverage(Record):
                 "path": model.path,
                 "error": model.error,
                 "timed_on": model.timed_on,
+                "size": model.size,
                 "on_device": asdict(_sums(node for node in model.nodes if node.on_device)),
                 "off_device": asdict(_sums(node for node in model.nodes if not node.on_device)),
             }

@@ -33,7 +33,7 @@ def _ranked(caption: str, ranked: Sequence[Ranked]) -> str:
 
 
 def _models(coverage: Coverage) -> str:
-    head = ("model", "nodes on", "nodes off", "ms on", "ms off", "timed on", "error")
+    head = ("model", "nodes on", "nodes off", "ms on", "ms off", "timed on", "free size", "error")
     data = coverage.as_dict()["models"]
     rows = [
         (
@@ -41,6 +41,7 @@ def _models(coverage: Coverage) -> str:
             *(f"{model[side]['nodes']:,}" for side in ("on_device", "off_device")),
             *(f"{model[side]['seconds'] * 1e3:,.3f}" for side in ("on_device", "off_device")),
             model["timed_on"],
+            str(model["size"] or ""),
             model["error"],
         )
         for model in data

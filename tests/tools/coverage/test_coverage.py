@@ -71,6 +71,18 @@ def test_a_folder_is_summed_and_ranked(
     assert "Implement these operators next" in (folder / "page.html").read_text(encoding="utf-8")
 
 
+def test_free_dimensions_take_sizes_with_which_a_model_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first axis is a batch of 1. A kernel of 100 elements does not fit into 64, the first size that is tried."""
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[N, 1, L] x, float[1, 1, 100] w) => (float[N, 1, M] y) '
+    onnx.save(onnx.parser.parse_model(text + "{ a = Abs(x) y = Conv(a, w) }"), folder / "long.onnx")
+    found = {Path(model["path"]).stem: model for model in report(folder, capsys, monkeypatch, AbsAndNeg())["models"]}
+    long, some = found["long"], found["some"]
+    assert (long["size"], some["size"]) == (512, 64)
+    assert long["off_device"]["operations"] == 2 * 100 * (512 - 99)
+
+
 def test_without_the_device_the_cpu_provider_is_timed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
