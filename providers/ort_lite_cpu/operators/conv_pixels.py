@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from ort_lite.graph import Node, Value
 from ort_lite.shapes import ceildiv, maximum, minimum, product
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import pack, pixels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.lowered import whole
@@ -137,18 +136,18 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
     w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
-    heights, across = _block(op, sizes, tile)
+    cut = _blocks(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
-    lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw
+    lines, wide = (cut.heights - 1) * sh + (kh - 1) * dh + 1, cut.across * tile.lanes + (kw - 1) * dw // sw
     table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
-    named: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, **epilogue.activation.arguments, **tile.statics}
-    op.emit(pixels.conv_pixels, operands, **named, heights=heights, across=across, work=sizes.work, result=whole(y))
+    given = {"g": sizes.shape, "window": sizes.window, "cut": cut, **epilogue.activation.arguments}
+    op.emit(pixels.conv_pixels, operands, **given, work=sizes.work, result=whole(y))
 
 
-def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:
-    """(lines, vectors of pixels of a line) of a block; blocks of a line start where a tile does."""
+def _blocks(op: NodeLowering, sizes: Geometry, tile: Tile) -> pixels.PixelBlocks:
+    """Return how the result is cut; blocks of a line start where a tile does."""
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     copies, reach = sizes.channels // sizes.groups * kd * sw, (kh - 1) * dh + 1
     shares = op.options.threads * EACH if op.options.threads > 1 else 1
@@ -157,4 +156,5 @@ def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:
     across = maximum(minimum(tiles, BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors
     wide = across * tile.lanes + (kw - 1) * dw // sw
     heights = minimum((BLOCK // (copies * wide) - reach) // sh + 1, ceildiv(oh, shares))
-    return maximum(heights, 1), across
+    cut: Any = (maximum(heights, 1), across, *tile)
+    return pixels.PixelBlocks(*cut)
