@@ -83,8 +83,9 @@ def integer_channels(target: Target) -> Spec:
 
 
 def lines_of_pixels(outputs: int, target: Target) -> Spec:
-    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64)"
-    return Spec.plain(pixels._line, signature, pixels.pixel_tile("f32", target, outputs).statics)
+    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64,i64,i64)"
+    tile = pixels.pixel_tile("f32", target, outputs)
+    return Spec.plain(pixels._line, signature, {f"cut.{name}": value for name, value in tile._asdict().items()})
 
 
 def codes(target: Target) -> Spec:

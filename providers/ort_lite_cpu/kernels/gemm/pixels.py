@@ -106,7 +106,7 @@ def conv_pixels(
             at = image * g.outputs * plane + (deep * g.oh + row) * g.ow + begin
             seen, out, count = shift(scratch, (row - top) * window.sh * window.sw * wide), shift(y, at), end - begin
             last = TileEpilogue(mode, added, shift(residual, at), act.low, act.high)
-            _line(seen, table, filters, depth, out, plane, g.outputs, count, last, cut.rows, cut.vectors, cut.lanes)
+            _line(seen, table, filters, depth, out, plane, g.outputs, count, last, cut)
             if kind != "":
                 activate(out, plane, g.outputs, count, act.alpha, act.beta, kind)
     return OK
@@ -194,39 +194,27 @@ def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
 
 
 @native(inline=False)
-def _line(
-    b: Ptr,
-    table: Ptr,
-    w: Ptr,
-    k: int,
-    y: Ptr,
-    ldy: int,
-    n: int,
-    m: int,
-    end: TileEpilogue,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-) -> None:
+def _line(b: Ptr, table: Ptr, w: Ptr, k: int, y: Ptr, ldy: int, n: int, m: int, end: TileEpilogue, cut: PixelBlocks) -> None:
     """y (n, m) = end(w (n, k) @ b), rows `ldy` apart: m pixels of a line of n output channels; element (p, q) is b[table[p] + q].
 
     The last tiles have half the vectors, or one.
     """
     i = 0
     while i < m:
-        some = (m - i + lanes - 1) // lanes
-        some = vectors if some >= vectors else vectors - vectors // 2 if some >= vectors - vectors // 2 else 1
-        for p in range(0, n, rows):
-            at, filters, count = p * ldy + i, shift(w, p * k), min(n - p, rows)
+        some = (m - i + cut.lanes - 1) // cut.lanes
+        half = cut.vectors - cut.vectors // 2
+        some = cut.vectors if some >= cut.vectors else half if some >= half else 1
+        for p in range(0, n, cut.rows):
+            at, filters, count = p * ldy + i, shift(w, p * k), min(n - p, cut.rows)
             seen, out = shift(b, i), shift(y, at)
             own = TileEpilogue(end.mode, shift(end.bias, p), shift(end.residual, at), end.low, end.high)
-            if some == vectors:
-                tile(seen, table, filters, k, out, ldy, count, m - i, own, rows, vectors, 1, lanes)
+            if some == cut.vectors:
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, cut.vectors, 1, cut.lanes)
             elif some > 1:
-                tile(seen, table, filters, k, out, ldy, count, m - i, own, rows, vectors, 2, lanes)
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, cut.vectors, 2, cut.lanes)
             else:
-                tile(seen, table, filters, k, out, ldy, count, m - i, own, rows, 1, 1, lanes)
-        i += some * lanes
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, 1, 1, cut.lanes)
+        i += some * cut.lanes
 
 
 @emitter("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
