@@ -219,22 +219,21 @@ class Matrices(NamedTuple):
 def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
     """total = (a - zero) @ b."""
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
-    given = {**sizes._asdict(), "zero_row": zero_row, "flip": integer.FLIPS[a.dtype]}
-    left = [bits(a), None if zero is None else bits(zero)]
-    work = sizes.batch * sizes.m * sizes.n * sizes.k
-    reading = sizes.batch * sizes.n * sizes.k // 40
-    dots = byte_dots.dot_tile(op.target)
-    if dots is not None and b.sums is not None:
-        size = integer.scratch_size(sizes.m, 4 * ceildiv(sizes.k, 4), dots.rows)
-        operands = [*left, b.panels, b.sums, b.zeros, total, op.temporary("uint8", (op.options.threads, size))]
-        types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
-        op.emit(byte_dots.dot_gemm, operands, **given, **dots.statics, size=size, types=types, work=work // 250 + reading)
+    left, work = [bits(a), None if zero is None else bits(zero), b.panels], sizes.batch * sizes.m * sizes.n * sizes.k
+    tile, dots = integer.integer_tile(op.target), None if b.sums is None else byte_dots.dot_tile(op.target)
+    k, rows = (sizes.k, tile.rows) if dots is None else (4 * ceildiv(sizes.k, 4), dots.rows)
+    size = integer.scratch_size(sizes.m, k, rows)
+    given: Any = (*sizes, zero_row, integer.FLIPS[a.dtype], size)
+    g = integer.Products(*given)
+    scratch = op.temporary("int16" if dots is None else "uint8", (op.options.threads, size))
+    if dots is None:
+        types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
+        operands = [*left, b.zeros, total, scratch]
+        op.emit(integer.integer_gemm, operands, g=g, **tile.statics, types=types, work=work // 60)
         return
-    tile = integer.integer_tile(op.target)
-    size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
-    operands = [*left, b.panels, b.zeros, total, op.temporary("int16", (op.options.threads, size))]
-    types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
-    op.emit(integer.integer_gemm, operands, **given, **tile.statics, size=size, types=types, work=work // 60)
+    types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
+    work = work // 250 + sizes.batch * sizes.n * sizes.k // 40
+    op.emit(byte_dots.dot_gemm, [*left, b.sums, b.zeros, total, scratch], g=g, tile=dots, types=types, work=work)
 
 
 def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
@@ -299,28 +298,28 @@ def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shap
         if len(zeros.shape) > 1:
             zeros, steps = expand(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     inner_step, column = (1, k) if transposed else (n, 1)
-    strides = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
-    sizes = {"batch": batch, "k": k, "n": n, "inner": k}
-    return pack_later(op, b, zeros, op.constant(zero_index), **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
+    dims: dict[str, Any] = {"batch": batch, "k": k, "n": n, "inner": k, "zero_batch": steps[0], "zero_column": steps[1]}
+    strides: dict[str, Any] = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
+    g = integer.Unpacked(**dims, **strides, flip=integer.FLIPS[b.dtype])
+    return pack_later(op, b, zeros, op.constant(zero_index), g)
 
 
-def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, **sizes: Any) -> Packed:
-    """b packed at run time; `sizes` are those of `integer.pack_pairs`, `known` the zero points where they are constant."""
-    batch, k, n, flip, dots = sizes["batch"], sizes["k"], sizes["n"], integer.FLIPS[b.dtype], byte_dots.dot_tile(op.target)
+def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, g: integer.Unpacked) -> Packed:
+    """Emit the packing of b at run time; `g` says where its elements lie, `known` are the zero points if they are constant."""
+    dots = byte_dots.dot_tile(op.target)
     operands = [bits(b), None if zeros is None else bits(zeros)]
     if dots is None:
         width = integer.integer_tile(op.target).columns
-        out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
-        op.emit(integer.pack_pairs, [*operands, out], **sizes, flip=flip, width=width, work=out.size)
+        out = op.temporary("int16", (g.batch, ceildiv(g.n, width), ceildiv(g.k, 2), width, 2))
+        op.emit(integer.pack_pairs, [*operands, out], g=g, width=width, work=out.size)
         return Packed(out)
     width = dots.columns
-    out = op.temporary("int8", (batch, ceildiv(n, width), ceildiv(k, 4), width, 4))
-    sums = op.temporary("int32", (batch, ceildiv(n, width), width))
-    at_middle = flip == 128 if zeros is None else known is not None and not np.any(known != 128 - flip)
+    out = op.temporary("int8", (g.batch, ceildiv(g.n, width), ceildiv(g.k, 4), width, 4))
+    sums = op.temporary("int32", (g.batch, ceildiv(g.n, width), width))
+    at_middle = g.flip == 128 if zeros is None else known is not None and not np.any(known != 128 - g.flip)
     away = None if at_middle else op.temporary("int32", sums.shape)
-    statics: dict[str, Any] = {"vectors": dots.vectors, "lanes": dots.lanes, "dot": dots.dot}
     types = ["u8", "u8", "i8", "i32", "i32"]
-    op.emit(byte_dots.pack_quads, [*operands, out, sums, away], **sizes, **statics, flip=flip, types=types, work=out.size // 4)
+    op.emit(byte_dots.pack_quads, [*operands, out, sums, away], g=g, tile=dots, types=types, work=out.size // 4)
     return Packed(out, away, sums)
 
 
