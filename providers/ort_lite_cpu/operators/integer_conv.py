@@ -26,7 +26,7 @@ from ort_lite_cpu.registry import operator
 
 @operator("ConvInteger", since=10, types=BYTES)
 def conv_integer(op: NodeLowering) -> None:
-    """Spec: ONNX ConvInteger-10."""
+    """Emit the exact convolution in int32. Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
     one_or_each(op, 2)
@@ -36,7 +36,7 @@ def conv_integer(op: NodeLowering) -> None:
 @operator("QLinearConv", since=10, types=BYTES)
 @operator("QLinearConv", domain="com.microsoft", types=BYTES)
 def qlinear_conv(op: NodeLowering) -> None:
-    """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
+    """Emit ConvInteger, and requantize its sums. Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
     shape = op.info().shape
     assert shape is not None
     if min(op.attr("pads") or (0,)) < 0:
@@ -62,7 +62,7 @@ def qlinear_conv(op: NodeLowering) -> None:
 
 
 def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
-    """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
+    """Return conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y, stored channels last."""
     shape = op.raw(weight).shape
     sizes = _sizes(op, x.shape, shape, y)
     one_or_each(op, weight_zero, sizes.outputs)
@@ -113,7 +113,7 @@ def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool
 def _emit_lines(
     op: NodeLowering, x: Tensor, zero: Tensor | None, source: Array, w: Array, form: str, sizes: Geometry, total: Tensor
 ) -> None:
-    """total = conv(x - zero, w), of an image that is padded first."""
+    """total = conv(x - zero, w) of an image that is padded first."""
     dots = byte_dots.dot_tile(op.target)
     assert dots is not None
     g, window = sizes.shape, sizes.window
@@ -145,23 +145,18 @@ def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
 
 
 def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
-    """A scale or zero point has one number, or one for each of `count` output channels."""
+    """Require input `index`, a scale or zero point, to have one number, or one for each of `count` output channels."""
     if op.has(index):
         size = op.raw(index).size
         if len(op.raw(index).shape) > 1:
-            raise op.reject(
-                f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one an output channel"
-            )
-        op.require(
-            broadcasts(size, count),
-            f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels",
-            size,
-            count,
-        )
+            rank = len(op.raw(index).shape)
+            raise op.reject(f"input {index} of rank {rank}; it should be one number, or one an output channel")
+        message = f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels"
+        op.require(broadcasts(size, count), message, size, count)
 
 
 def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
-    """The weight less its zero points, one or one an output channel, in 16 bits, where both are constant."""
+    """Return the weight less its zero points, one or one per output channel, in 16 bits; None unless both are constant."""
     array, away = op.constant(weight), op.constant(zero)
     if array is None or (away is None and op.has(zero)):
         return None
@@ -171,12 +166,13 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
 
 
 def _form(op: NodeLowering, zero: int) -> str:
+    """Return the zero points of a packed weight as text, by which it is cached."""
     away = op.constant(zero)
     return "" if away is None else repr(away.tobytes())
 
 
 def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packed:
-    """The weight as the kernels read it, packed while lowering or at run time."""
+    """Return the weight as the kernels read it, packed while lowering or at run time."""
     source, zeros = op.constant(weight), op.constant(zero)
     if source is not None and (zeros is not None or not op.has(zero)):
         matrices = integer_convolution.filter_matrices(source, sizes.groups)

@@ -297,5 +297,6 @@ def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
 
 @emitter("void(*F,*F,static)")
 def _copy_vector(builder: Any, y: Any, x: Any, lanes: int) -> None:
+    """y (lanes,) = x (lanes,)."""
     emit = Vectors(builder, x.type.pointee, lanes)
     emit.store(emit.load(x, 0), y, 0)

@@ -332,6 +332,7 @@ class PairSums(IntegerVectors):
         return self.builder.add(self.builder.add(z, even), odd)
 
     def _half(self, x: Any, offset: int) -> Any:
+        """Return the even (offset 0) or odd (1) factors, widened."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
         numbers = self.ir.Constant(kind, list(range(offset, 2 * self.lanes, 2)))
         undefined = self.ir.Constant(self.factors, self.ir.Undefined)

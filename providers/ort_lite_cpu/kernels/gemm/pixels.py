@@ -27,12 +27,10 @@ _COSTS = {8: 1.0, 4: 1.15, 2: 2.0, 1: 4.0}
 
 
 class PixelBlocks(NamedTuple):
-    """How a result is cut: into blocks of lines of vectors of pixels, and these into tiles of rows (channels) x vectors of pixels."""
+    """The sizes of blocks, `heights` lines of `across` vectors of pixels, and of their tiles, rows (channels) x vectors of pixels."""
 
     heights: int
-    """Lines of a block."""
     across: int
-    """Vectors of pixels in each line of a block."""
     rows: StaticInt
     vectors: StaticInt
     lanes: StaticInt
@@ -189,6 +187,7 @@ def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
 
 @emitter("void(*F,static)")
 def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
+    """y (lanes,) = 0."""
     emit = Vectors(builder, y.type.pointee, lanes)
     emit.store(emit.zero, y, 0)
 
