@@ -129,8 +129,8 @@ def dot_conv(
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
                 panel, corner = shift(w, at * depth * 4), shift(y, top * g.o + group * g.outputs + p * width)
-                left_operand, start = LeftOperand(scratch, 4 * depth, 0, 1), shift(sums, at)
-                dot_panel(left_operand, panel, start, point, corner, g.o, count, inside, depth, tile)
+                rows, start = LeftOperand(scratch, 4 * depth, 0, 1), shift(sums, at)
+                dot_panel(rows, panel, start, point, corner, g.o, count, inside, depth, tile)
                 for row in range(0 if null(away) else count):
                     seen = shift(scratch, row * 4 * depth)
                     total = like(y, sum_less(seen, 4 * depth, point + tile.middle, tile.middle))
@@ -198,7 +198,8 @@ def dot_conv_lines(
     The input of the taps of a line is one run of memory, and that of the next pixel begins `sw` pixels further: nothing is gathered.
     Tiles of pixels end with their line, and read up to `rows` pixels beyond it, which are not stored. Spec: ONNX ConvInteger-10.
     """
-    width, depth, line = tile.vectors * tile.lanes, (window.kw * g.c + 3) // 4, window.kh * ((window.kw * g.c + 3) // 4) * 4
+    width, depth = tile.vectors * tile.lanes, (window.kw * g.c + 3) // 4
+    line = window.kh * depth * 4
     across, pitch = (g.o + width - 1) // width, ((g.ow - 1) * window.sw + window.kw) * g.c
     h = (g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1
     point = zero_point(zero, 0, flip) - tile.middle
