@@ -38,7 +38,6 @@ X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sap
 CPUS = [*X86, "cortex-a72", "neoverse-n1"]
 WIDE = [name for name in CPUS if parse_target(name).vector_registers == 32]
 DOTS = [name for name in CPUS if byte_dots.dot_tile(parse_target(name)) is not None]
-INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 
 def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
@@ -77,14 +76,21 @@ def product_of_planes(target: Target) -> Spec:
     return Spec.plain(planes._product, signature, {**tile.statics, "apart": planes.APART[0] // tile.lanes})
 
 
+def integers(right: str, target: Target) -> Spec:
+    tile = integer_tile(target)
+    statics = {"rows": tile.rows, "vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
+    return Spec.plain(integer.integer_panel, f"void(*i16,*{right},*i32,i64,i64,i64,i64)", statics)
+
+
 def integer_channels(target: Target) -> Spec:
-    signature = "void(*u8,i64,i64,i64,*i16,i64,i64,i64,i64,i64,*i32,i64)"
+    signature = "void(*u8,i64,i64,i64,i64,i64,*i16,i64,i64,i64,*i32,i64)"
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
 
 
 def lines_of_pixels(outputs: int, target: Target) -> Spec:
-    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64)"
-    return Spec.plain(pixels._line, signature, pixels.pixel_tile("f32", target, outputs).statics)
+    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64,i64,i64)"
+    tile = pixels.pixel_tile("f32", target, outputs)
+    return Spec.plain(pixels._line, signature, {f"cut.{name}": value for name, value in tile._asdict().items()})
 
 
 def codes(target: Target) -> Spec:
@@ -104,8 +110,8 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
     "Winograd": lambda target: floats("f32", tall_tile("f32", target), shares=2),
-    "int8": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i8"), integer_tile(target).statics),
-    "int16": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i16"), integer_tile(target).statics),
+    "int8": lambda target: integers("i8", target),
+    "int16": lambda target: integers("i16", target),
     "depthwise 3": lambda target: channels(3, 1, target),
     "depthwise 3 stride 2": lambda target: channels(3, 2, target),
     "depthwise 5": lambda target: channels(5, 1, target),
@@ -164,10 +170,8 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
     target = parse_target(name)
     tile = byte_dots.dot_tile(target)
     assert tile is not None and tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
-    statics = {key: value for key, value in tile.statics.items() if key != "signed"}
-    loops = multiplying_loops(
-        Spec.plain(byte_dots.dot_panel, "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64)", statics), target
-    )
+    signature = "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64)"
+    loops = multiplying_loops(Spec.plain(byte_dots.dot_panel, signature, {"tile": tile}), target)
     assert spilled(loops) == []
     for rows in (tile.rows, byte_dots.FEW):
         [loads] = [loop.loads() for loop in loops if loop.products() == rows * tile.vectors]

@@ -32,12 +32,11 @@ def tile_of(target: Target) -> DotTile:
 
 
 def gemm(target: Target) -> Spec:
-    return Spec(dot_gemm, ("u8", "u8", "i8", "i32", "i32", "i32", "u8"), tile_of(target).statics)
+    return Spec(dot_gemm, ("u8", "u8", "i8", "i32", "i32", "i32", "u8"), {"tile": tile_of(target)})
 
 
 def packing(target: Target) -> Spec:
-    statics = {key: value for key, value in tile_of(target).statics.items() if key in ("vectors", "lanes", "dot")}
-    return Spec(pack_quads, ("u8", "u8", "i8", "i32", "i32"), statics)
+    return Spec(pack_quads, ("u8", "u8", "i8", "i32", "i32"), {"tile": tile_of(target)})
 
 
 def ramp(*shape: int, seed: int = 0) -> Array:

@@ -145,25 +145,25 @@ def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    """Emit a convolution for which there is no special kernel."""
     tile, groups = _tile(op, sizes, x), sizes.groups
     if weight.tensor is None:
         joined = _groups_to_merge(sizes, tile.least_columns)
         groups = sizes.groups // joined
-        form = f"filters {groups} of {joined}, {tile.columns}"
-        w = weight.pack(
-            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.kernels)
-        )
+        form, width = f"filters {groups} of {joined}, {tile.columns}", tile.columns
+        w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, op.kernels))
     else:
         w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, place = locate(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
-    given: dict[str, Any] = {"g": sizes.replace(groups=groups).shape, "window": sizes.window, "place": place}
-    given |= {**epilogue.activation.arguments, **tile.statics}
+    given: dict[str, Any] = {"g": sizes.replace(groups=groups).shape, "window": sizes.window, "place": place, "tile": tile}
+    given |= epilogue.activation.arguments
     op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, place))
 
 
 def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
+    """Return the register tile: a tall one if the outputs of a group fill two vectors."""
     tile, outputs = tile_for(x.native, op.target), sizes.outputs // sizes.groups
     two_vectors = isinstance(outputs, int) and tile.lanes < outputs <= 2 * tile.lanes
     return tall_tile(x.native, op.target) if two_vectors else tile
@@ -178,7 +178,7 @@ def _groups_to_merge(sizes: Geometry, width: int) -> int:
 
 
 def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
-    """(O, C / (groups * joined), *kernel) -> (O, C / groups, *kernel): each output sees its own channels, zeros elsewhere."""
+    """Return (O, C / (groups * joined), *kernel) as (O, C / groups, *kernel), with zeros for channels that an output does not read."""
     if joined == 1:
         return array
     outputs, channels = len(array) // (groups * joined), array.shape[1]
@@ -189,12 +189,12 @@ def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
 
 
 def _pack_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
-    """A weight that is computed at run time, as panels."""
+    """Emit the packing of a weight that is computed at run time. Return its panels."""
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)
     w = op.temporary(weight.dtype, (sizes.groups * across, taps * channels, width))
-    each: dict[str, Any] = {"outputs": outputs, "channels": channels, "taps": taps}
-    op.emit(pack.pack_filters, [weight, w], groups=sizes.groups, **each, width=width, work=w.size * 2)
+    given: dict[str, Any] = {"groups": sizes.groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
+    op.emit(pack.pack_filters, [weight, w], **given, work=w.size * 2)
     return w
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of images in ONNX's own order, by vectors of pixels: for which Conv they cost less, and how they are emitted."""
+"""Convolutions of images in ONNX's own order by vectors of pixels: the choice of Conv for which they cost less, and the kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from ort_lite.graph import Node, Value
 from ort_lite.shapes import ceildiv, maximum, minimum, product
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import pack, pixels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.lowered import whole
@@ -16,22 +15,22 @@ from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, fami
 from ort_lite_cpu.operators.rounded import result_of
 
 BLOCK = 1 << 15
-"""Elements of the image that a block has, about: they stay in the second cache level."""
+"""The approximate number of image elements in a block, which stay in the second cache level."""
 EACH = 4
-"""Blocks that each of several threads gets at least, where lines and pixels allow it."""
+"""The fewest blocks for each of several threads, if there are enough lines and pixels."""
 NEAR = 8192
-"""Elements of the image that one tile of pixels may see: more come from the second cache level each time."""
+"""The most image elements under one tile of pixels that stay near: more come from the second cache level each time."""
 FEW_OUTPUTS = 8
-"""Channels last, so many fill no more than half a vector of the widest."""
+"""The number of outputs that, channels last, fill at most half a vector of the widest."""
 MOVED, MARGIN = 1.5, 1.1
-"""What it costs to move an element to another place, and how much less vectors of pixels have to cost."""
+"""The cost of moving an element to another place, and the factor by which vectors of pixels must cost less."""
 AHEAD = 4
-"""Nodes behind each other that are looked at for the order in which a result will be read."""
+"""The number of nodes in a chain that are searched for the order in which a result will be read."""
 
 
 # --- The choice
 class Numbers(NamedTuple):
-    """The sizes that determine the cost: channels and outputs per group, and the row length of the result (-1 if unknown)."""
+    """The sizes that determine the cost; `channels` and `outputs` are those of a group."""
 
     groups: int
     channels: int
@@ -40,14 +39,15 @@ class Numbers(NamedTuple):
     last_taps: int
     stride: int
     area: int
-    """Product of all strides: pixels of the image for one of the result."""
+    """The product of all strides: pixels of the image for one of the result."""
     ow: int
+    """The row length of the result, -1 if unknown."""
 
 
 def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> bool:
-    """Return True if vectors of pixels cost less than channels last with this `tile` and this many joined groups; layout changes count.
+    """Return True if vectors of pixels cost less than channels last with this `tile` and this many joined groups, layouts included.
 
-    Costs are products of vectors for each output pixel. What comes close stays channels last, as most of a model is.
+    The unit of cost is a product of vectors for each output pixel. Close calls stay channels last, as most of a model is.
     """
     found, x, value = _numbers(sizes), op.raw(0), result_of(op)
     if found is None or value is None:
@@ -74,14 +74,12 @@ def _numbers(sizes: Geometry) -> Numbers | None:
     channels, outputs, kd, kh, kw, sd, sh, sw, *_ = known
     ow = sizes.result[2]
     taps, area = kd * kh * kw, sd * sh * sw
-    groups = sizes.groups
-    return Numbers(
-        groups, channels // groups, outputs // groups, taps, kw, sw, area, ow if isinstance(ow, int) and ow > 0 else -1
-    )
+    groups, along = sizes.groups, ow if isinstance(ow, int) and ow > 0 else -1
+    return Numbers(groups, channels // groups, outputs // groups, taps, kw, sw, area, along)
 
 
 def cost_of_pixels(n: Numbers, tile: Tile) -> float:
-    """The copy of what is seen is counted, and pixels that fill no vector."""
+    """Return the cost by vectors of pixels, with the copy of the input, and pixels that fill no vector."""
     vectors = pixels.products(n.outputs, tile.rows) / tile.lanes
     if n.ow > 0:
         vectors *= -(-n.ow // tile.lanes) * tile.lanes / n.ow
@@ -91,9 +89,9 @@ def cost_of_pixels(n: Numbers, tile: Tile) -> float:
 
 
 def cost_of_channels(n: Numbers, tile: Tile, joined: int, dense: bool) -> float:
-    """Columns that are computed in any case are counted, and that loops over what a pixel sees of a line are short.
+    """Return the cost channels last, with columns that are computed in any case, and with short loops over the input of a line.
 
-    dense: taps of a line see neighbouring pixels.
+    dense: the taps of a line see neighbouring pixels.
     """
     groups = n.groups // joined
     columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
@@ -103,7 +101,7 @@ def cost_of_channels(n: Numbers, tile: Tile, joined: int, dense: bool) -> float:
 
 
 def _readers(value: Value) -> set[Node]:
-    """The readers, and those of what nodes that take over any order make of it, a few nodes ahead. O(graph) at most."""
+    """Return the readers of a value, and of the results of those that keep any order, AHEAD nodes deep. O(graph) at most."""
     seen: set[Node] = set()
     values: list[Value | None] = [value]
     for _ in range(AHEAD):
@@ -114,7 +112,7 @@ def _readers(value: Value) -> set[Node]:
 
 
 def _wants_channels_last(node: Node) -> bool:
-    """Conv for few outputs goes by pixels as well."""
+    """Return True if the node reads images channels last. A Conv with few outputs may run by pixels as well."""
     if node.op_type not in ("Conv", "FusedConv"):
         return takes_channels_last(node)
     weight = node.inputs[1]
@@ -122,33 +120,34 @@ def _wants_channels_last(node: Node) -> bool:
 
 
 def _is_at_home_in_both(node: Node) -> bool:
-    """Reshape and Transpose: what they move is often nothing, in the one order or in the other."""
+    """Return True for Reshape and Transpose, which often move nothing in one order or the other."""
     return family_of(node) == "reshape"
 
 
 def _takes_any_order(node: Node) -> bool:
+    """Return True if the result of the node has the order of its input."""
     return family_of(node) == "elementwise" or node.op_type in ("BatchNormalization", "Concat")
 
 
 # --- The kernel
 def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    """y = the convolution of x, both in ONNX's own order in memory; `suits_pixels` says what of the sizes are numbers."""
+    """y = the convolution of x, both in ONNX's own order in memory, with sizes as in `suits_pixels`."""
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
     w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
-    heights, across = _block(op, sizes, tile)
+    cut = _blocks(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
-    lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw
+    lines, wide = (cut.heights - 1) * sh + (kh - 1) * dh + 1, cut.across * tile.lanes + (kw - 1) * dw // sw
     table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
-    named: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, **epilogue.activation.arguments, **tile.statics}
-    op.emit(pixels.conv_pixels, operands, **named, heights=heights, across=across, work=sizes.work, result=whole(y))
+    given = {"g": sizes.shape, "window": sizes.window, "cut": cut, **epilogue.activation.arguments}
+    op.emit(pixels.conv_pixels, operands, **given, work=sizes.work, result=whole(y))
 
 
-def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:
-    """(lines, vectors of pixels of a line) of a block; blocks of a line start where a tile does."""
+def _blocks(op: NodeLowering, sizes: Geometry, tile: Tile) -> pixels.PixelBlocks:
+    """Return the sizes of blocks; blocks of a line start where a tile does."""
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     copies, reach = sizes.channels // sizes.groups * kd * sw, (kh - 1) * dh + 1
     shares = op.options.threads * EACH if op.options.threads > 1 else 1
@@ -157,4 +156,5 @@ def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:
     across = maximum(minimum(tiles, BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors
     wide = across * tile.lanes + (kw - 1) * dw // sw
     heights = minimum((BLOCK // (copies * wide) - reach) // sh + 1, ceildiv(oh, shares))
-    return maximum(heights, 1), across
+    cut: Any = (maximum(heights, 1), across, *tile)
+    return pixels.PixelBlocks(*cut)

@@ -1,7 +1,7 @@
-"""ConvTranspose: a stride of s makes s phases an axis, and each phase of the output is an ordinary convolution of the input.
+"""ConvTranspose: a stride of s makes s phases per axis, and each phase of the output is an ordinary convolution of the input.
 
-With u = output position + padding in front, u = s * (input position) + d * tap: the taps that meet u are those with
-d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs see neighbouring inputs.
+Let u be the output position plus the padding in front. Then u = s * (input position) + d * tap: the taps that meet u are those with
+d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs read neighbouring inputs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 
 MOST_PHASES, MOST_TAPS = 4096, 1 << 16
-"""With more phases, or more taps along an axis, plain loops are taken: what is emitted grows with both."""
-
-
+"""The most phases, and taps along an axis, for which convolutions are emitted; their number grows with both. Others are plain loops."""
 Emit = Callable[[NodeLowering, Geometry, Tensor, Weight, Tensor, Epilogue], None]
+"""A function that emits a convolution: (op, sizes, x, weight, y, epilogue)."""
 
 
 class OutputPhase(Record):
-    """One phase of one axis: output positions first, first + stride, ..., `count` of them, by the taps in order of input."""
+    """One phase of one axis: `count` output positions first, first + stride, ..., and the taps that meet them, in order of input."""
 
     taps: tuple[int, ...]
     dilation: int
@@ -45,7 +44,7 @@ class OutputPhase(Record):
 
 @operator("ConvTranspose", types=REAL)
 def conv_transpose(op: NodeLowering) -> None:
-    """Spec: ONNX ConvTranspose-22."""
+    """Emit a convolution for each phase, or plain loops. Spec: ONNX ConvTranspose-22."""
     image, w, shape, groups = op.raw(0).shape, op.raw(1).shape, op.info().shape, op.attr("group", 1)
     assert shape is not None
     rank = len(image) - 2
@@ -63,11 +62,8 @@ def conv_transpose(op: NodeLowering) -> None:
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
     emit: Emit = emit_conv
-    if (
-        op.constant(1) is not None
-        and all(axes)
-        and _by_pixels(op, _sizes(op, [max(own, key=_taps) for own in axes], shape, groups))
-    ):
+    constant = op.constant(1) is not None and all(axes)
+    if constant and _by_pixels(op, _sizes(op, [max(own, key=_taps) for own in axes], shape, groups)):
         emit, perm = emit_pixels, None
     x, y = op.input(0, perm), op.output(0, perm)
     for phases in combinations(*axes):
@@ -83,7 +79,7 @@ def conv_transpose(op: NodeLowering) -> None:
 
 
 def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[OutputPhase]:
-    """The phases of an axis that have outputs."""
+    """Return the phases of an axis that have outputs."""
     found = []
     common = gcd(stride, dilation)
     meeting: dict[int, list[int]] = {}
@@ -101,15 +97,16 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
 
 
 def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
-    """Lower a phase with few outputs, which has a tap along each axis, by pixels. Return False where that does not suit it.
+    """Return True if a phase is best computed by pixels: one with few outputs and a tap along each axis.
 
-    Phases of many outputs are quicker put together channels last, where pixels are runs of memory.
+    Phases with many outputs are combined faster channels last, where pixels are runs of memory.
     """
     few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS
     return few and 0 not in sizes.kernel and by_pixels(op, sizes)
 
 
 def _taps(phase: OutputPhase) -> int:
+    """Return the number of taps of a phase."""
     return len(phase.taps)
 
 
@@ -119,7 +116,7 @@ def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequ
 
 
 def _emit_bias(op: NodeLowering, y: Tensor) -> None:
-    """Fill y, a phase of the output that no tap meets, with the bias: the input, which may be infinite, does not count."""
+    """Fill y, a phase of the output that no tap meets, with the bias, whatever the input, which may be infinite."""
     bias = op.optional(2)
     if bias is None:
         emit_fill(op, y, 0)
@@ -129,7 +126,7 @@ def _emit_bias(op: NodeLowering, y: Tensor) -> None:
 
 
 def _sizes(op: NodeLowering, phases: Sequence[OutputPhase], shape: Shape, groups: int) -> Geometry:
-    """The convolution that one phase is; `shape` has the batch and the channels of the output in front."""
+    """Return the sizes of the convolution of one phase; `shape` begins with the batch and the channels of the output."""
     kernel = [len(phase.taps) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
     x, counts = op.raw(0).shape, [phase.count for phase in phases]
@@ -138,7 +135,7 @@ def _sizes(op: NodeLowering, phases: Sequence[OutputPhase], shape: Shape, groups
 
 
 def _weight(op: NodeLowering, phases: Sequence[OutputPhase], groups: int) -> Weight:
-    """(C, O / groups, *kernel) as a convolution's (O, C / groups, *taps)."""
+    """Return the weight (C, O / groups, *kernel) as (O, C / groups, *taps), as a convolution reads it."""
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
         form = f"transposed {groups} {taps}"
@@ -170,7 +167,7 @@ def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
 
 
 def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[OutputPhase], strides: Sequence[int]) -> None:
-    """Copies one phase to its places in y."""
+    """Copy one phase to its places in y."""
     steps, axes = contiguous(y.storage_shape), y.perm or tuple(range(len(y.shape)))
     start: Dim = 0
     targets = list(steps)
@@ -186,7 +183,7 @@ def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[OutputP
 def _pads(
     op: NodeLowering, size: Shape, result: Shape, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
 ) -> Sequence[Dim]:
-    """Padding in front of each axis. Where the output's shape is given, padding makes up the difference."""
+    """Return the padding in front of each axis. If the output's shape is given, padding makes up the difference."""
     mode, rank = op.attr("auto_pad") or "NOTSET", len(size)
     if not op.attr("output_shape") and mode not in ("SAME_UPPER", "SAME_LOWER"):
         return (op.attr("pads") or (0,) * rank)[:rank] if mode == "NOTSET" else (0,) * rank

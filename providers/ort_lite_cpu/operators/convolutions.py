@@ -21,15 +21,15 @@ from ort_lite_cpu.operators import FAMILIES
 Triple = tuple[Dim, Dim, Dim]
 
 FEW_CHANNELS = 8
-"""Below it a Winograd transform costs more than it saves."""
+"""The number of channels below which a Winograd transform costs more than it saves."""
 FEW_ALONG_A_LINE = 32
-"""Along one axis, where it saves less."""
+"""The same along one axis, where it saves less."""
 MANY_FILTERS = 128 * 128
-"""Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
+"""The number of filters above which transformed ones, of 64 or 144 bytes each, have left the caches when a model runs again."""
 
 
 class Geometry(Record):
-    """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
+    """The sizes of a convolution, with spatial axes padded to three in front; `pads` are those in front of each axis."""
 
     batch: Dim
     channels: Dim
@@ -92,7 +92,7 @@ class Geometry(Record):
 
     @property
     def column_as_line(self) -> Geometry:
-        """A column of pixels as a line, the same in memory."""
+        """The same convolution with a column of pixels as a line, if images are one column: they are the same in memory."""
         names = ("size", "result", "kernel", "strides", "dilations", "pads")
         triples: list[Triple] = [getattr(self, name) for name in names]
         if not all(same(across, 0 if name == "pads" else 1) for name, (_, _, across) in zip(names, triples, strict=True)):
@@ -100,11 +100,11 @@ class Geometry(Record):
         return self.replace(**{name: (a, c, b) for name, (a, b, c) in zip(names, triples, strict=True)})
 
     def winograd_edge(self, tile: Tile) -> int:
-        """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
+        """Return the edge of the tiles with which Winograd's convolution is the fastest on that register tile, or 0 for none.
 
-        By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
-        definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4;
-        a length along one axis is short as often, and filters are most of what is read then.
+        The cost is the number of rows of products. A plane has one for each tile, but no fewer than fit into the time in which its
+        filters arrive. A plain convolution has one for each pixel and tap, and a quarter more because its lines end. An unknown size
+        may be large: 4. A length along one axis is as often short, and then most of the data read are filters.
         """
         halves = self.strides[1:] == (2, 2)
         edges = (4, 2) if self.kernel == (1, 3, 3) else (2,) if self.kernel == (1, 5, 5) else ()
@@ -140,9 +140,9 @@ class Geometry(Record):
 
 
 class Weight(Record):
-    """(O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
+    """A weight (O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
 
-    `source` and `form` say what the array is made of, so that it is packed once.
+    The array is computed from `source` in the way that `form` names, so that it is packed once.
     """
 
     array: Array | None = None
@@ -165,7 +165,7 @@ class Epilogue(Record):
     activation: Activation = NONE
 
 
-# --- What reads images
+# --- Readers of images
 def family_of(node: Node) -> str:
     """Return the operator family of the node, or "" if there is none."""
     return FAMILIES.get((node.domain, node.op_type), "")

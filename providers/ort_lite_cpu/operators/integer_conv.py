@@ -26,7 +26,7 @@ from ort_lite_cpu.registry import operator
 
 @operator("ConvInteger", since=10, types=BYTES)
 def conv_integer(op: NodeLowering) -> None:
-    """Spec: ONNX ConvInteger-10."""
+    """Emit the exact convolution in int32. Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
     one_or_each(op, 2)
@@ -36,7 +36,7 @@ def conv_integer(op: NodeLowering) -> None:
 @operator("QLinearConv", since=10, types=BYTES)
 @operator("QLinearConv", domain="com.microsoft", types=BYTES)
 def qlinear_conv(op: NodeLowering) -> None:
-    """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
+    """Emit ConvInteger, and requantize its sums. Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
     shape = op.info().shape
     assert shape is not None
     if min(op.attr("pads") or (0,)) < 0:
@@ -62,25 +62,19 @@ def qlinear_conv(op: NodeLowering) -> None:
 
 
 def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
-    """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
+    """Return conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y, stored channels last."""
     shape = op.raw(weight).shape
     sizes = _sizes(op, x.shape, shape, y)
     one_or_each(op, weight_zero, sizes.outputs)
     source, centred = op.constant(weight), None if sizes.is_pointwise else _constant(op, weight, weight_zero)
     total = op.builder.new("int32", y, channels_last(len(y)))
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window}
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         factors = op.pack(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
-        op.emit(
-            integer_depthwise,
-            [x, zero, factors, total],
-            g=sizes.shape,
-            window=sizes.window,
-            lanes=lanes,
-            signed=signed,
-            work=sizes.work * 2,
-        )
+        lanes = integer.integer_tile(op.target).lanes
+        given |= {"lanes": lanes, "signed": x.dtype == "int8"}
+        op.emit(integer_depthwise, [x, zero, factors, total], **given, work=sizes.work * 2)
         return total
     if _has_lines(op, sizes, centred):
         assert source is not None and centred is not None
@@ -91,13 +85,13 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    given |= {"flip": integer.FLIPS[x.dtype], "work": sizes.work}
     depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
     if dots is not None and w.sums is not None:
         size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
         operands = [*left, w.sums, w.zeros, total, op.temporary("uint8", (op.options.threads, size))]
         types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
-        op.emit(integer_convolution.dot_conv, operands, **given, **dots.statics, size=size, types=types)
+        op.emit(integer_convolution.dot_conv, operands, **given, tile=dots, size=size, types=types)
         return total
     tile = integer.integer_tile(op.target)
     size = integer.scratch_size(sizes.pixels, depth, tile.rows)
@@ -119,27 +113,25 @@ def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool
 def _emit_lines(
     op: NodeLowering, x: Tensor, zero: Tensor | None, source: Array, w: Array, form: str, sizes: Geometry, total: Tensor
 ) -> None:
-    """total = conv(x - zero, w), of an image that is padded first."""
+    """total = conv(x - zero, w) of an image that is padded first."""
     dots = byte_dots.dot_tile(op.target)
     assert dots is not None
-    named, flip = {**sizes.shape._asdict(), **sizes.window._asdict()}, integer.FLIPS[x.dtype]
-    n, c, oh, ow, kh, kw, sh, sw, dh = (named[key] for key in ("n", "c", "oh", "ow", "kh", "kw", "sh", "sw", "dh"))
-    h, wide = (maximum(size, 0) for size in ((oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw))
-    padded = op.temporary("uint8", (n * h * wide * c + dots.rows * sw * c + 4,))
+    g, window = sizes.shape, sizes.window
+    h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
+    wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
+    padded = op.temporary("uint8", (g.n * h * wide * g.c + dots.rows * window.sw * g.c + 4,))
     point = None if zero is None else bits(zero)
-    around = {key: named[key] for key in ("n", "c", "ih", "iw", "ph", "pw")}
-    operands = [bits(x), point, padded]
-    given = {**around, "h": h, "w": wide, "flip": flip, "signed": dots.signed}
-    op.emit(integer_convolution.pad_image, operands, **given, types=["u8", "u8", "u8"], work=n * h * wide * c // 16)
+    operands, types = [bits(x), point, padded], ["u8", "u8", "u8"]
+    given: dict[str, Any] = {"g": g, "window": window, "flip": integer.FLIPS[x.dtype]}
+    around: dict[str, Any] = {"h": h, "w": wide, "middle": dots.middle}
+    op.emit(integer_convolution.pad_image, operands, **given, **around, types=types, work=g.n * h * wide * g.c // 16)
     filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
     panels = op.pack(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
     summed = filters.sum((1, 2, 3), dtype=np.int32)
     sums = op.pack(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
     operands = [padded, point, panels, sums, total]
-    sized = {key: named[key] for key in ("n", "c", "o", "oh", "ow", "kh", "kw", "sh", "sw", "dh")}
-    statics: dict[str, Any] = {**dots.statics, "flip": flip}
     types = ["u8", "u8", "i8", "i32", "i32"]
-    op.emit(integer_convolution.dot_conv_lines, operands, **sized, **statics, types=types, work=sizes.work // 4)
+    op.emit(integer_convolution.dot_conv_lines, operands, **given, tile=dots, types=types, work=sizes.work // 4)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
@@ -153,23 +145,18 @@ def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
 
 
 def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
-    """A scale or zero point has one number, or one for each of `count` output channels."""
+    """Require input `index`, a scale or zero point, to have one number, or one for each of `count` output channels."""
     if op.has(index):
         size = op.raw(index).size
         if len(op.raw(index).shape) > 1:
-            raise op.reject(
-                f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one an output channel"
-            )
-        op.require(
-            broadcasts(size, count),
-            f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels",
-            size,
-            count,
-        )
+            rank = len(op.raw(index).shape)
+            raise op.reject(f"input {index} of rank {rank}; it should be one number, or one an output channel")
+        message = f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels"
+        op.require(broadcasts(size, count), message, size, count)
 
 
 def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
-    """The weight less its zero points, one or one an output channel, in 16 bits, where both are constant."""
+    """Return the weight less its zero points, one or one per output channel, in 16 bits; None unless both are constant."""
     array, away = op.constant(weight), op.constant(zero)
     if array is None or (away is None and op.has(zero)):
         return None
@@ -179,12 +166,13 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
 
 
 def _form(op: NodeLowering, zero: int) -> str:
+    """Return the zero points of a packed weight as text, by which it is cached."""
     away = op.constant(zero)
     return "" if away is None else repr(away.tobytes())
 
 
 def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packed:
-    """The weight as the kernels read it, packed while lowering or at run time."""
+    """Return the weight as the kernels read it, packed while lowering or at run time."""
     source, zeros = op.constant(weight), op.constant(zero)
     if source is not None and (zeros is not None or not op.has(zero)):
         matrices = integer_convolution.filter_matrices(source, sizes.groups)
@@ -194,7 +182,8 @@ def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packe
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
     depth, away = taps * channels, op.optional(zero)
     single = 1 if away is None else equal(away.size, 1)
-    dims = {"batch": sizes.groups, "k": depth, "n": outputs, "inner": channels}
-    strides = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
-    steps = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
-    return pack_later(op, op.input(weight), away, zeros, **dims, **strides, **steps)
+    dims: dict[str, Any] = {"batch": sizes.groups, "k": depth, "n": outputs, "inner": channels}
+    strides: dict[str, Any] = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
+    steps: dict[str, Any] = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
+    flip = integer.FLIPS[op.raw(weight).dtype]
+    return pack_later(op, op.input(weight), away, zeros, integer.Unpacked(**dims, **strides, **steps, flip=flip))

@@ -1,6 +1,6 @@
 """Matrix products of 8-bit integers: MatMulInteger, QLinearMatMul and com.microsoft's forms of them.
 
-The product is exact, in int32; what makes a quantised or a float result of it is an elementwise expression.
+The product is exact, in int32. An elementwise expression converts it to a quantised or a float result.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,13 @@ from ort_lite_cpu.registry import operator
 # --- Operators
 @operator("MatMulInteger", since=10, types=BYTES)
 def matmul_integer(op: NodeLowering) -> None:
-    """Spec: ONNX MatMulInteger-10."""
+    """Emit the exact product in int32. Spec: ONNX MatMulInteger-10."""
     op.set(0, integer_product(op, op.input(0), op.optional(2), 1, 3))
 
 
 @operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())
 def qlinear_matmul(op: NodeLowering) -> None:
-    """8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""
+    """Emit MatMulInteger, and requantize its result; 8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""
     if not {op.raw(0).dtype, op.raw(3).dtype, op.raw(7).dtype} <= BYTES:
         _float_qlinear_matmul(op)
         return
@@ -71,7 +71,7 @@ def _float_qlinear_matmul(op: NodeLowering) -> None:
 
 @operator("QGemm", domain="com.microsoft", types=BYTES)
 def q_gemm(op: NodeLowering) -> None:
-    """alpha * a @ b + c, c with the scale of the product; float32 unless y has a scale. Spec: onnxruntime QGemm-1."""
+    """y = alpha * a @ b + c, c with the scale of the product; y is float32 unless it has a scale. Spec: onnxruntime QGemm-1."""
     a = op.input(0)
     if op.attr("transA", 0):
         moved = op.temporary(a.dtype, a.shape[::-1])
@@ -97,14 +97,14 @@ def q_gemm(op: NodeLowering) -> None:
 
 @operator("MatMulIntegerToFloat", domain="com.microsoft", types=BYTES)
 def matmul_integer_to_float(op: NodeLowering) -> None:
-    """Spec: onnxruntime MatMulIntegerToFloat-1."""
+    """y = (a - zero) @ (b - zero) * scales + bias, float32. Spec: onnxruntime MatMulIntegerToFloat-1."""
     total = integer_product(op, op.input(0), op.optional(4), 1, 5)
     _scale(op, total, quotient(op, [_by_row(op, 2, 1), parameter(op, 3)]), 6).define(op)
 
 
 @operator("DynamicQuantizeMatMul", domain="com.microsoft", types=frozenset({"float32"}))
 def dynamic_quantize_matmul(op: NodeLowering) -> None:
-    """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
+    """Emit MatMulIntegerToFloat for an a that is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
     total = integer_product(op, op.store(quantize(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
@@ -112,6 +112,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
 
 
 def _scale(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
+    """Return total * factor + input `bias`, if there is one, as float32."""
     if op.has(bias):
         columns = op.raw(1).shape[-1] if len(op.raw(1).shape) > 1 else 1
         op.agree(op.raw(bias).shape, (columns,), "the bias does not fit the columns")
@@ -121,13 +122,13 @@ def _scale(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> For
 
 # --- Scales
 def _by_row(op: NodeLowering, index: int, right: int) -> Parameter:
-    """A scale of the left operand: one for all, or one for each row. A product with a vector, input `right`, has no columns."""
+    """Return input `index`, a scale of the left operand: one for all or one per row. There are no columns if `right` is a vector."""
     vector = len(op.raw(index).shape) == 1 and len(op.raw(0).shape) > 1
     return parameter(op, index, 1 if vector and len(op.raw(right).shape) > 1 else 0)
 
 
 def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:
-    """The product of `above` over `below`, in float32: made here of constants."""
+    """Return the product of `above` over `below` in float32, computed at once if all are constant."""
     values = [*above, below]
     known = (value.constant if isinstance(value, Tensor) else np.array(value, np.float32) for value in values)
     arrays = [array for array in known if array is not None]
@@ -151,9 +152,9 @@ def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.
 def integer_product(
     op: NodeLowering, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False, shape: Shape | None = None
 ) -> Tensor:
-    """(a - zero) @ (input b - input b_zero), int32, of `shape`, by default that of output 0; transposed: b holds columns, (n, k).
+    """Return (a - zero) @ (input b - input b_zero), int32, of `shape` (default: that of output 0). If transposed, input b is (n, k).
 
-    All four are of bytes, a zero point of the type of its operand: the schemas of those who call this see to it.
+    All four are bytes, and a zero point has the type of its operand, as the operators' schemas require.
     """
     shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
     shape_b = op.raw(b).shape if len(op.raw(b).shape) > 1 else (*op.raw(b).shape, 1)
@@ -195,18 +196,18 @@ def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
 
 
 class Packed(NamedTuple):
-    """A right operand as the kernels read it, as pairs or, where there are sums of its columns, int32, as quads.
-
-    Its zero points, int32, one a column, where they are not taken off already.
-    """
+    """A right operand as the kernels read it."""
 
     panels: Tensor
+    """Quads if there are `sums`, else pairs."""
     zeros: Tensor | None = None
+    """The zero points, int32, one per column, unless they are subtracted already."""
     sums: Tensor | None = None
+    """The sums of the columns, int32."""
 
 
 class Matrices(NamedTuple):
-    """The number of (m, k) by (k, n) products, and the steps from one to the next: a's in elements, and b's."""
+    """The number of (m, k) by (k, n) products, and the steps from one to the next: a's in elements, b's in packed matrices."""
 
     batch: Dim
     m: Dim
@@ -219,29 +220,28 @@ class Matrices(NamedTuple):
 def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
     """total = (a - zero) @ b."""
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
-    given = {**sizes._asdict(), "zero_row": zero_row, "flip": integer.FLIPS[a.dtype]}
-    left = [bits(a), None if zero is None else bits(zero)]
-    work = sizes.batch * sizes.m * sizes.n * sizes.k
-    reading = sizes.batch * sizes.n * sizes.k // 40
-    dots = byte_dots.dot_tile(op.target)
-    if dots is not None and b.sums is not None:
-        size = integer.scratch_size(sizes.m, 4 * ceildiv(sizes.k, 4), dots.rows)
-        operands = [*left, b.panels, b.sums, b.zeros, total, op.temporary("uint8", (op.options.threads, size))]
-        types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
-        op.emit(byte_dots.dot_gemm, operands, **given, **dots.statics, size=size, types=types, work=work // 250 + reading)
+    left, work = [bits(a), None if zero is None else bits(zero), b.panels], sizes.batch * sizes.m * sizes.n * sizes.k
+    tile, dots = integer.integer_tile(op.target), None if b.sums is None else byte_dots.dot_tile(op.target)
+    k, rows = (sizes.k, tile.rows) if dots is None else (4 * ceildiv(sizes.k, 4), dots.rows)
+    size = integer.scratch_size(sizes.m, k, rows)
+    given: Any = (*sizes, zero_row, integer.FLIPS[a.dtype], size)
+    g = integer.Products(*given)
+    scratch = op.temporary("int16" if dots is None else "uint8", (op.options.threads, size))
+    if dots is None:
+        types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
+        operands = [*left, b.zeros, total, scratch]
+        op.emit(integer.integer_gemm, operands, g=g, **tile.statics, types=types, work=work // 60)
         return
-    tile = integer.integer_tile(op.target)
-    size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
-    operands = [*left, b.panels, b.zeros, total, op.temporary("int16", (op.options.threads, size))]
-    types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
-    op.emit(integer.integer_gemm, operands, **given, **tile.statics, size=size, types=types, work=work // 60)
+    types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
+    work = work // 250 + sizes.batch * sizes.n * sizes.k // 40
+    op.emit(byte_dots.dot_gemm, [*left, b.sums, b.zeros, total, scratch], g=g, tile=dots, types=types, work=work)
 
 
 def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
-    """b (..., k, n) less its zero points, which broadcast over it; `source` and `form` say what it is made of.
+    """Return b (..., k, n) less its zero points, which broadcast over it, packed once for `source` and `form`.
 
-    Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
-    bytes, b is packed as it is, and its zero points are taken off the product.
+    Bytes take half the memory, and with few rows of a most of the time is spent reading weights. So if the differences do not fit
+    bytes, b is packed as it is, and its zero points are subtracted from the product.
     """
     dots = byte_dots.dot_tile(op.target)
     width = (dots or integer.integer_tile(op.target)).columns
@@ -262,7 +262,7 @@ def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: 
 
 
 def _center(b: Array, zero: Array) -> Array:
-    """b less its zero points, as int8 where all zero points are in the middle, else as int16."""
+    """Return b less its zero points, as int8 if all zero points are in the middle, else as int16."""
     if b.dtype == np.int8:
         return b.astype(np.int16) - zero.astype(np.int16) if zero.any() else b
     turned: Array = b ^ np.uint8(128) if np.all(zero == 128) else b
@@ -270,7 +270,7 @@ def _center(b: Array, zero: Array) -> Array:
 
 
 def _pack_operand(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
-    """The right operand, with all batch dimensions of the product unless it has none."""
+    """Return the right operand, packed, with all batch dimensions of the product unless it has none."""
     if all(same(dim, 1) for dim in own[:-2]):
         full = own
     constant, zero = op.constant(index), op.constant(zero_index)
@@ -288,7 +288,7 @@ def _pack_operand(op: NodeLowering, index: int, zero_index: int, own: Shape, ful
 
 
 def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
-    """Packs at run time."""
+    """Return the right operand, packed at run time."""
     b = expand(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
@@ -299,33 +299,33 @@ def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shap
         if len(zeros.shape) > 1:
             zeros, steps = expand(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     inner_step, column = (1, k) if transposed else (n, 1)
-    strides = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
-    sizes = {"batch": batch, "k": k, "n": n, "inner": k}
-    return pack_later(op, b, zeros, op.constant(zero_index), **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
+    dims: dict[str, Any] = {"batch": batch, "k": k, "n": n, "inner": k, "zero_batch": steps[0], "zero_column": steps[1]}
+    strides: dict[str, Any] = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
+    g = integer.Unpacked(**dims, **strides, flip=integer.FLIPS[b.dtype])
+    return pack_later(op, b, zeros, op.constant(zero_index), g)
 
 
-def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, **sizes: Any) -> Packed:
-    """b packed at run time; `sizes` are those of `integer.pack_pairs`, `known` the zero points where they are constant."""
-    batch, k, n, flip, dots = sizes["batch"], sizes["k"], sizes["n"], integer.FLIPS[b.dtype], byte_dots.dot_tile(op.target)
+def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, g: integer.Unpacked) -> Packed:
+    """Emit the packing of b, laid out as `g`, at run time. `known`: the zero points if they are constant."""
+    dots = byte_dots.dot_tile(op.target)
     operands = [bits(b), None if zeros is None else bits(zeros)]
     if dots is None:
         width = integer.integer_tile(op.target).columns
-        out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
-        op.emit(integer.pack_pairs, [*operands, out], **sizes, flip=flip, width=width, work=out.size)
+        out = op.temporary("int16", (g.batch, ceildiv(g.n, width), ceildiv(g.k, 2), width, 2))
+        op.emit(integer.pack_pairs, [*operands, out], g=g, width=width, work=out.size)
         return Packed(out)
     width = dots.columns
-    out = op.temporary("int8", (batch, ceildiv(n, width), ceildiv(k, 4), width, 4))
-    sums = op.temporary("int32", (batch, ceildiv(n, width), width))
-    at_middle = flip == 128 if zeros is None else known is not None and not np.any(known != 128 - flip)
+    out = op.temporary("int8", (g.batch, ceildiv(g.n, width), ceildiv(g.k, 4), width, 4))
+    sums = op.temporary("int32", (g.batch, ceildiv(g.n, width), width))
+    at_middle = g.flip == 128 if zeros is None else known is not None and not np.any(known != 128 - g.flip)
     away = None if at_middle else op.temporary("int32", sums.shape)
-    statics: dict[str, Any] = {"vectors": dots.vectors, "lanes": dots.lanes, "dot": dots.dot}
     types = ["u8", "u8", "i8", "i32", "i32"]
-    op.emit(byte_dots.pack_quads, [*operands, out, sums, away], **sizes, **statics, flip=flip, types=types, work=out.size // 4)
+    op.emit(byte_dots.pack_quads, [*operands, out, sums, away], g=g, tile=dots, types=types, work=out.size // 4)
     return Packed(out, away, sums)
 
 
 def expand(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
-    """x, seen as of `shape`, broadcast to `wanted`: itself where that changes nothing."""
+    """Return x, read as of `shape`, broadcast to `wanted`, or x itself if that changes nothing."""
     padded = (*(1,) * (len(wanted) - len(shape)), *shape)
     if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):
         return x

@@ -24,8 +24,8 @@ class Activation(Record):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """By the names of the kernels' parameters."""
-        return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
+        """The arguments of kernels with an activation, by the names of the kernels' parameters."""
+        return {"kind": self.kind, "act": ActivationParameters(self.low, self.high, self.alpha, self.beta)}
 
 
 class ActivationParameters(NamedTuple):

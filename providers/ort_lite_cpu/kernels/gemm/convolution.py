@@ -1,8 +1,8 @@
-"""Convolution as a matrix product, channels last: rows are output pixels, gathered block by block, columns output channels.
+"""Convolution as a matrix product, channels last: rows are output pixels, gathered block by block, and columns output channels.
 
-A block of rows holds what its pixels see of the input, for one piece of the depth: a scratch that stays in the second cache
-level and never holds the whole "im2col" matrix. The depth is ordered (kd, kh, kw, channel), so that what a pixel sees of one
-input row is one run of memory where taps are neighbours.
+A block of rows holds the input that its pixels read, for one piece of the depth. This scratch stays in the second cache level and
+never holds the whole "im2col" matrix. The depth is ordered (kd, kh, kw, channel), so that the input of a pixel in one row is one
+run of memory where taps are neighbours.
 """
 
 import math
@@ -13,24 +13,24 @@ from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, TileEpilogue, mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
-"""Output pixels that a block has at most."""
+"""The most output pixels in a block."""
 NARROW, WIDE = depth_of(3), depth_of(4)
-"""Most of the depth that a piece has, for panels of fewer than four vectors and for those of four."""
+"""The most depth of a piece, for panels of fewer than four vectors and for those of four."""
 LONG, MANY = 4, 4
-"""Tiles that a row of pixels fills, and panels of output channels, from which on: a shorter row leaves the last of its tiles
-half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less. Panels of all parts count:
-what a part has must not decide where tiles begin."""
+"""The fewest tiles in a row of pixels that is read in place if there are MANY panels of output channels.
 
+A shorter row leaves its last tile half empty. With many panels a copy of the block costs less, because its tiles go on in the next
+row. The panels of all parts count: where tiles begin must not depend on the parts."""
 SOME = 8
-"""Blocks that a part has at least if parts share nothing but blocks: one more or less is an eighth."""
+"""The fewest blocks per part if parts share only blocks: one more or less is an eighth."""
 
 
 class DepthPiece(NamedTuple):
-    """A piece of the depth: kernel lines r0 to r1 (number kd * kh + kh), of each run of taps and channels o0 to o1."""
+    """A piece of the depth: kernel lines r0 to r1 (line kd * kh + kh), and in each line taps and channels o0 to o1."""
 
     r0: int
     r1: int
@@ -39,7 +39,7 @@ class DepthPiece(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Output pixels: rows (of all images and depths) top to bottom, of each begin to end."""
+    """A block of output pixels: rows top to bottom, counted over all images and depths, and in each row pixels begin to end."""
 
     top: int
     bottom: int
@@ -49,12 +49,13 @@ class Block(NamedTuple):
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c",
-    w="groups * ceildiv(outputs, vectors * lanes) * kd * kh * kw * channels * vectors * lanes",
-    bias="o",
-    residual="walk(0, n * od * oh * ow, ldy, o, 1)",
-    y="walk(at, n * od * oh * ow, ldy, o, 1)",
-    scratch="parts * min(BLOCK, n * od * oh * ow) * select(less(vectors, 4), NARROW, WIDE)",
+    x="g.n * g.id_ * g.ih * g.iw * g.c",
+    w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * window.kd * window.kh * window.kw * g.channels"
+    " * tile.vectors * tile.lanes",
+    bias="g.o",
+    residual="walk(0, g.n * g.od * g.oh * g.ow, place.ldy, g.o, 1)",
+    y="walk(place.at, g.n * g.od * g.oh * g.ow, place.ldy, g.o, 1)",
+    scratch="parts * min(BLOCK, g.n * g.od * g.oh * g.ow) * select(less(tile.vectors, 4), NARROW, WIDE)",
 )
 def conv(
     x: Ptr,
@@ -68,24 +69,22 @@ def conv(
     place: ResultPlace,
     act: ActivationParameters,
     kind: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
     """y[at:] (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Pixels of y and of the residual lie `place.ldy` apart; scratch is (parts, min(BLOCK, pixels), depth).
-    A block is some whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
+    Pixels of y and of the residual lie `place.ldy` elements apart; scratch is (parts, min(BLOCK, pixels), depth).
+    A block is some whole rows of output pixels, or part of one. Parts share blocks and panels. Spec: ONNX Conv-22.
     """
-    width = vectors * lanes
+    width = tile.vectors * tile.lanes
     across = max((g.outputs + width - 1) // width, 1)
-    scratch, y = shift(scratch, part * min(BLOCK, g.n * g.od * g.oh * g.ow) * depth_of(vectors)), shift(y, place.at)
+    scratch, y = shift(scratch, part * min(BLOCK, g.n * g.od * g.oh * g.ow) * depth_of(tile.vectors)), shift(y, place.at)
     lines = window.kd * window.kh
     chunks, length = cut(g.ow, BLOCK)
     all_rows = g.n * g.od * g.oh
-    heights = max(cut(all_rows, max(BLOCK // max(g.ow, 1), 1))[1], 1)  # blocks alike: parts that have as many take as long
+    heights = max(cut(all_rows, max(BLOCK // max(g.ow, 1), 1))[1], 1)  # equal blocks: parts with as many take as long
     first, last, left, right = _share((all_rows + heights - 1) // heights * chunks, g.groups * across, part, parts)
     for number in range(first, last):
         top, begin = number // chunks * heights, number % chunks * length
@@ -95,44 +94,19 @@ def conv(
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
             factors = shift(w, (group * across + p0) * lines * window.kw * g.channels * width)
             own = shift(x, group * g.channels)
-            _block(
-                own,
-                factors,
-                bias,
-                residual,
-                y,
-                scratch,
-                j,
-                count,
-                g,
-                window,
-                place,
-                block,
-                act.low,
-                act.high,
-                rows,
-                vectors,
-                lanes,
-            )
+            _block(own, factors, bias, residual, y, scratch, j, count, g, window, place, block, act, tile)
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(
-                        shift(y, (row * g.ow + begin) * place.ldy + j),
-                        place.ldy,
-                        block.end - begin,
-                        count,
-                        act.alpha,
-                        act.beta,
-                        kind,
-                    )
+                    out = shift(y, (row * g.ow + begin) * place.ldy + j)
+                    activate(out, place.ldy, block.end - begin, count, act.alpha, act.beta, kind)
     return OK
 
 
 @native
 def _share(blocks: int, panels: int, part: int, parts: int) -> tuple[int, int, int, int]:
-    """As `grid`, but where parts have blocks enough each takes all panels of some.
+    """Return `grid`, or all panels of some blocks if there are SOME blocks for each part.
 
-    The last panel of a group may be narrow, and what pixels see is copied again by each part that takes panels of its own.
+    The last panel of a group may be narrow, and each part that has panels of its own copies the input of its pixels again.
     """
     if blocks >= SOME * parts:
         return blocks * part // parts, blocks * (part + 1) // parts, 0, panels
@@ -153,18 +127,15 @@ def _block(
     window: Window,
     place: ResultPlace,
     block: Block,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    act: ActivationParameters,
+    tile: Tile,
 ) -> None:
-    """Output channels j to j + count of a block, piece by piece of the depth.
+    """Compute output channels j to j + count of a block, piece by piece of the depth.
 
-    A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
+    A piece is some whole lines, or part of one. Where taps are not neighbours, it is some whole taps, or part of one.
     """
-    width = vectors * lanes
-    lines, run, deep = window.kd * window.kh, window.kw * g.channels, depth_of(vectors)
+    width = tile.vectors * tile.lanes
+    lines, run, deep = window.kd * window.kh, window.kw * g.channels, depth_of(tile.vectors)
     ldw = lines * run * width
     if _neighbours(g, window):
         cuts, most = cut(run, deep)
@@ -175,11 +146,11 @@ def _block(
     else:
         cuts, most = cut(g.channels, deep)
         stacks, some, cuts = lines, 1, cuts * window.kw
-    # Pixels from `west` to `east` of a row see no padding at its sides: what they see is read in place.
+    # Pixels from `west` to `east` of a row see no padding at its sides: their input is read in place.
     west = min(max((window.pw + window.sw - 1) // window.sw, 0), g.ow)
     room = g.iw + window.pw - (window.kw - 1) * window.dw - 1
     east = min(room // window.sw + 1, g.ow) if room >= 0 else 0
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
         if g.channels > deep and not _neighbours(g, window):
@@ -190,68 +161,22 @@ def _block(
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
-        added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
-        if window.kd == 1 and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
+        end, out = TileEpilogue(mode, shift(bias, j), shift(residual, j), act.low, act.high), shift(y, j)
+        if window.kd == 1 and east - west >= tile.rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
-            _in_place(
-                x, b, added, other, out, count, ldw, g, window, place, inside, piece, mode, low, high, rows, vectors, lanes
-            )
+            _in_place(x, b, out, count, ldw, g, window, place, inside, piece, end, tile)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
                     edge = Block(block.top, block.bottom, column, column + 1)
-                    _gather(
-                        x,
-                        b,
-                        after,
-                        added,
-                        other,
-                        out,
-                        scratch,
-                        count,
-                        ldw,
-                        g,
-                        window,
-                        place,
-                        edge,
-                        piece,
-                        mode,
-                        low,
-                        high,
-                        rows,
-                        vectors,
-                        lanes,
-                    )
+                    _gather(x, b, after, out, scratch, count, ldw, g, window, place, edge, piece, end, tile)
         else:
-            _gather(
-                x,
-                b,
-                after,
-                added,
-                other,
-                out,
-                scratch,
-                count,
-                ldw,
-                g,
-                window,
-                place,
-                block,
-                piece,
-                mode,
-                low,
-                high,
-                rows,
-                vectors,
-                lanes,
-            )
+            _gather(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
 
 
 @native(inline=False)
 def _in_place(
     x: Ptr,
     w: Ptr,
-    bias: Ptr,
-    residual: Ptr,
     y: Ptr,
     n: int,
     ldw: int,
@@ -260,15 +185,11 @@ def _in_place(
     place: ResultPlace,
     block: Block,
     piece: DepthPiece,
-    mode: int,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    end: TileEpilogue,
+    tile: Tile,
 ) -> None:
-    """n output channels of a block whose pixels see no padding at the sides; what they see above and below is left out."""
-    width = vectors * lanes
+    """Compute n output channels of a block whose pixels see no padding at the sides; lines above and below the image are skipped."""
+    width = tile.vectors * tile.lanes
     count = block.end - block.begin
     tap, taps = piece.o0 // g.channels, 1
     depth, inner = piece.o1 - piece.o0, piece.o0 - tap * g.channels
@@ -292,28 +213,15 @@ def _in_place(
                 start += piece.o0
             else:
                 step, lines, start = window.dw * g.c, taps * lines, start + tap * window.dw * g.c + inner
-            a, pixel = shift(x, start), window.sw * g.c
-            b = shift(w, p * ldw + (r0 - piece.r0) * window.kw * g.channels * width)
-            out, added, other, m, n_ = shift(y, at), shift(bias, p * width), shift(residual, at), count, n - p * width
-            panel(
-                LeftOperand(a, pixel, step, lines),
-                b,
-                b,
-                out,
-                place.ldy,
-                m,
-                n_,
-                depth,
-                TileEpilogue(mode, added, other, low, high),
-                rows,
-                vectors,
-                lanes,
-            )
+            b, some = shift(w, p * ldw + (r0 - piece.r0) * window.kw * g.channels * width), n - p * width
+            seen = LeftOperand(shift(x, start), window.sw * g.c, step, lines)
+            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
+            panel(seen, b, b, shift(y, at), place.ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native
 def _neighbours(g: ConvolutionShape, window: Window) -> bool:
-    """Whether what a pixel sees of one input row is one run of memory."""
+    """Return True if the input of a pixel in one row is one run of memory."""
     return window.dw == 1 and g.channels == g.c
 
 
@@ -322,8 +230,6 @@ def _gather(
     x: Ptr,
     w: Ptr,
     after: int,
-    bias: Ptr,
-    residual: Ptr,
     y: Ptr,
     scratch: Ptr,
     n: int,
@@ -333,45 +239,29 @@ def _gather(
     place: ResultPlace,
     block: Block,
     piece: DepthPiece,
-    mode: int,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    end: TileEpilogue,
+    tile: Tile,
 ) -> None:
-    """n output channels of a block, which is whole rows, a part of one, or a column, by way of a copy of what its pixels see.
+    """Compute n output channels of a block (whole rows, part of one, or a column) from a copy of the input that its pixels read.
 
-    after: from this piece's filters to the next one's, whose first panel comes into the cache with the last one here; 0 if none.
+    after: elements from this piece's filters to the next one's, whose first panel is prefetched with the last one here; 0 if none.
     """
-    width = vectors * lanes
+    width = tile.vectors * tile.lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
     ldy = g.ow * place.ldy if block.end - block.begin == 1 else place.ldy
-    gather(x, scratch, g, window, block, piece, lanes)
+    gather(x, scratch, g, window, block, piece, tile.lanes)
     at, count = (block.top * g.ow + block.begin) * place.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):
-        factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
-        added, other = shift(bias, p * width), shift(residual, at + p * width)
-        soon, m = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw), count
-        panel(
-            LeftOperand(scratch, depth, 0, 1),
-            factors,
-            soon,
-            out,
-            ldy,
-            m,
-            some,
-            depth,
-            TileEpilogue(mode, added, other, low, high),
-            rows,
-            vectors,
-            lanes,
-        )
+        factors, out, some, j = shift(w, p * ldw), shift(y, at + p * width), n - p * width, p * width
+        soon = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw)
+        seen = LeftOperand(scratch, depth, 0, 1)
+        own = TileEpilogue(end.mode, shift(end.bias, j), shift(end.residual, at + j), end.low, end.high)
+        panel(seen, factors, soon, out, ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native(inline=False)
 def gather(x: Ptr, out: Ptr, g: ConvolutionShape, window: Window, block: Block, piece: DepthPiece, lanes: Static) -> None:
-    """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding."""
+    """out (pixels, r1 - r0, o1 - o0) = the input that the pixels of a block read, zeros for padding."""
     at, first, last = 0, piece.o0 // g.channels, (piece.o1 - 1) // g.channels + 1
     for row in range(block.top, block.bottom):
         h, d, batch = row % g.oh * window.sh - window.ph, row // g.oh % g.od * window.sd - window.pd, row // (g.oh * g.od)
@@ -392,7 +282,7 @@ def gather(x: Ptr, out: Ptr, g: ConvolutionShape, window: Window, block: Block, 
 
 @native
 def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
-    """y[i] = x[i]; the two do not overlap. The last vector of a short run is copied in part twice: cheaper than a tail."""
+    """y (count,) = x (count,), which do not overlap. The last vector may copy some elements again, which is cheaper than a tail."""
     if count >= lanes:
         i = 0
         while i + lanes <= count:
@@ -407,5 +297,6 @@ def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
 
 @emitter("void(*F,*F,static)")
 def _copy_vector(builder: Any, y: Any, x: Any, lanes: int) -> None:
+    """y (lanes,) = x (lanes,)."""
     emit = Vectors(builder, x.type.pointee, lanes)
     emit.store(emit.load(x, 0), y, 0)

@@ -1,7 +1,7 @@
 """Exact products of 8-bit integers: operands widened to 16 bits less their zero points, multiplied in pairs of k, summed in 32 bits.
 
-Both signednesses share the kernels: an int8 byte with its highest bit flipped is the value plus 128, and so is its zero point, whose
-difference is what counts. `flip` is 128 for int8 operands and 0 for uint8.
+Both signednesses share the kernels: an int8 byte with its highest bit flipped is the value plus 128, and so is its zero point; only
+their difference counts. `flip` is 128 for int8 operands and 0 for uint8.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,17 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import Rows
+from ort_lite_cpu.kernels.gemm.microkernel import Rows, Tile
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 CAPACITY = 1 << 17
-"""Elements of a block of widened rows: 256 KiB, what the second cache level holds."""
+"""The most elements in a block of widened rows: 256 KiB, which the second cache level holds."""
 FLIPS = {"uint8": 0, "int8": 128}
+"""`flip` by the type of an operand."""
 
 
 class IntegerTile(Record):
-    """Shape of the register tile, and LLVM's name of the instruction that multiplies pairs and adds them, if there is one."""
+    """The shape of the register tile, and LLVM's name of the instruction that multiplies pairs and adds them, or ""."""
 
     rows: int
     vectors: int
@@ -36,15 +37,17 @@ class IntegerTile(Record):
 
     @property
     def columns(self) -> int:
+        """The number of columns of a panel."""
         return self.vectors * self.lanes
 
     @property
     def statics(self) -> dict[str, Any]:
-        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
+        """The Static arguments of kernels, by the names of the kernels' parameters."""
+        return {"tile": Tile(self.rows, self.vectors, self.lanes), "madd": self.madd}
 
 
 def integer_tile(target: Target) -> IntegerTile:
-    """The tile of a machine: as many accumulators as the vector registers hold beside the operands."""
+    """Return the tile of a machine: as many accumulators as the vector registers hold beside the operands."""
     if target.has("avx512bw"):
         return IntegerTile(14, 2, 16, "llvm.x86.avx512.pmaddw.d.512")
     if target.has("avx2"):
@@ -53,23 +56,23 @@ def integer_tile(target: Target) -> IntegerTile:
 
 
 def pairs(b: Array, width: int) -> Array:
-    """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2): two values of k beside each other, zeros at the ends.
+    """Return (..., K, N) as (..., ceil(N / width), ceil(K / 2), width, 2): pairs of values of k side by side, zeros at the ends.
 
-    int8 where all values fit, which the tile widens as it reads, else int16.
+    The result is int8, which the tile widens as it reads, if all values fit, else int16.
     """
     fits = b.size == 0 or (b.min() >= -128 and b.max() <= 127)
     return beside(b.astype(np.int8 if fits else np.int16, copy=False), width, 2)
 
 
 def beside(b: Array, width: int, count: int) -> Array:
-    """(..., K, N) -> (..., ceil(N / width), ceil(K / count), width, count), zeros at the ends.
+    """Return (..., K, N) as (..., ceil(N / width), ceil(K / count), width, count), with zeros at the ends.
 
-    The `count` values of k are put beside each other first, and move as one from then on: NumPy moves bytes as slowly as words.
+    The `count` values of k are put side by side first, and then move as one: NumPy moves bytes as slowly as words.
     """
     *batch, k, n = b.shape
     across, depth = -(-n // width), -(-k // count)
     group = np.dtype(f"u{count * b.itemsize}")
-    if b.swapaxes(-1, -2).flags.c_contiguous:  # beside each other already
+    if b.swapaxes(-1, -2).flags.c_contiguous:  # side by side already
         columns = np.zeros((*batch, across * width, count * depth), b.dtype)
         columns[..., :n, :k] = b.swapaxes(-1, -2)
         turned = columns.view(group).reshape(*batch, across, width, depth).swapaxes(-1, -2)
@@ -86,21 +89,21 @@ def beside(b: Array, width: int, count: int) -> Array:
 
 @arithmetic("i16(u8,u8,i16)")
 def center(x: Any, flip: Any, zero: Any) -> Any:
-    """The value of a byte less its zero point, which is flipped already: in 16 bits all the way, so that loops are fast."""
+    """Return a byte less its zero point, which is flipped already, computed in 16 bits so that loops are fast."""
     return (x ^ flip).to("i16") - zero
 
 
 @native
 def zero_point(zero: Ptr, at: int, flip: int) -> int:
-    """Element `at` of the zero points as `center` takes it; null: they are all 0."""
+    """Return element `at` of the zero points, flipped for `center`. They are all 0 if `zero` is null."""
     return flip if null(zero) else like(flip, zero[at]) ^ flip
 
 
 class Unpacked(NamedTuple):
-    """Matrices (batch, k, n) of bytes.
+    """Matrices (batch, k, n) of bytes in memory.
 
-    Element (i, p, j) lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
-    one, at i * zero_batch + j * zero_column.
+    Element (i, p, j) is number i * step + p % inner * inner_step + p // inner * outer_step + j * column. Its zero point, if there are
+    any, is number i * zero_batch + j * zero_column.
     """
 
     batch: int
@@ -114,16 +117,17 @@ class Unpacked(NamedTuple):
     zero_batch: int
     zero_column: int
     flip: int
+    """128 for int8, 0 for uint8."""
 
 
 @native
 @extents(
-    w="walk(0, batch, step, min(k, inner), inner_step, ceildiv(k, inner), outer_step, n, column)",
-    zero="walk(0, batch, zero_batch, n, zero_column)",
-    out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
+    w="walk(0, g.batch, g.step, min(g.k, g.inner), g.inner_step, ceildiv(g.k, g.inner), g.outer_step, g.n, g.column)",
+    zero="walk(0, g.batch, g.zero_batch, g.n, g.zero_column)",
+    out="g.batch * ceildiv(g.n, width) * ceildiv(g.k, 2) * width * 2",
 )
 def pack_pairs(w: Ptr, zero: Ptr, out: Ptr, g: Unpacked, width: int, part: int, parts: int) -> int:
-    """As `pairs`, at run time, of w - zero."""
+    """out = pairs(w (batch, k, n) - zero, width), int16."""
     across, half = (g.n + width - 1) // width, (g.k + 1) // 2
     for job in span(g.batch * across, part, parts):
         i, first = job // across, job % across * width
@@ -140,14 +144,14 @@ def pack_pairs(w: Ptr, zero: Ptr, out: Ptr, g: Unpacked, width: int, part: int, 
 
 @native
 def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
-    """out[i] = x[i] - zero in 16 bits, for a zero point that is flipped already."""
+    """out (count,) = x - zero in 16 bits, for a zero point that is flipped already."""
     for i in range(count):
         out[i] = center(x[i], flip, zero)
 
 
 @native
 def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
-    """Rows of a block, a multiple of `rows`: of `depth` elements no more than CAPACITY holds, and as many blocks for each part."""
+    """Return the rows of a block, a multiple of `rows`: at most CAPACITY elements, `depth` a row, and as many blocks for each part."""
     most = max(CAPACITY // max(depth, 1) // rows, 1) * rows
     share = max((m + parts - 1) // parts, 1)
     pieces = (share + most - 1) // most
@@ -155,13 +159,13 @@ def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
 
 
 def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
-    """Elements that a part needs for its block of widened rows."""
+    """Return the elements of scratch that a part needs for its block of widened rows."""
     depth = 2 * ceildiv(k, 2)
     return minimum(maximum(CAPACITY, rows * depth), ceildiv(m, rows) * rows * depth)
 
 
 class Products(NamedTuple):
-    """Products (batch, m, n) over k; matrix i of a is at i * a_step, that of b is number i * b_step of those packed."""
+    """The sizes of products (batch, m, n) over k. Matrix i of a begins at i * a_step; that of b is packed matrix i * b_step."""
 
     batch: int
     m: int
@@ -170,45 +174,35 @@ class Products(NamedTuple):
     a_step: int
     b_step: int
     zero_row: int
-    """1: a zero point for each row of c; 0: one for all."""
+    """1 if there is a zero point for each row of c, 0 if there is one for all."""
     flip: int
+    """128 if a is int8, 0 if it is uint8."""
     size: int
-    """Elements of scratch for a part."""
+    """Elements of scratch for each part."""
 
 
 @native
 @extents(
-    a="walk(0, batch, a_step, m, k, k, 1)",
-    zero="walk(0, batch * m, zero_row)",
-    b="walk(0, batch, b_step * (ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2),"
-    " ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2, 1)",
-    b_zero="n",
-    c="batch * m * n",
-    scratch="(parts - 1) * size + min(max(CAPACITY, rows * (2 * ceildiv(k, 2))), ceildiv(m, rows) * rows * (2 * ceildiv(k, 2)))",
+    a="walk(0, g.batch, g.a_step, g.m, g.k, g.k, 1)",
+    zero="walk(0, g.batch * g.m, g.zero_row)",
+    b="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 2) * tile.vectors * tile.lanes * 2),"
+    " ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 2) * tile.vectors * tile.lanes * 2, 1)",
+    b_zero="g.n",
+    c="g.batch * g.m * g.n",
+    scratch="(parts - 1) * g.size"
+    " + min(max(CAPACITY, tile.rows * (2 * ceildiv(g.k, 2))), ceildiv(g.m, tile.rows) * tile.rows * (2 * ceildiv(g.k, 2)))",
 )
 def integer_gemm(
-    a: Ptr,
-    zero: Ptr,
-    b: Ptr,
-    b_zero: Ptr,
-    c: Ptr,
-    scratch: Ptr,
-    g: Products,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    madd: Static,
-    part: int,
-    parts: int,
+    a: Ptr, zero: Ptr, b: Ptr, b_zero: Ptr, c: Ptr, scratch: Ptr, g: Products, tile: Tile, madd: Static, part: int, parts: int
 ) -> int:
-    """c (batch, m, n) = (a - zero) @ (b - b_zero), a 8-bit, b as `pairs` makes it; b_zero (n,) is null where b has none left.
+    """c (batch, m, n) = (a (batch, m, k) - zero) @ (b (batch, k, n) - b_zero (n,)), a 8-bit, b from `pairs`, c int32.
 
-    a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for
-    each row of c. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
+    b_zero is null if b has no zero points left. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels.
+    Spec: ONNX MatMulInteger-10.
     """
-    width, half = vectors * lanes, (g.k + 1) // 2
+    width, half = tile.vectors * tile.lanes, (g.k + 1) // 2
     across = (g.n + width - 1) // width
-    block = block_rows(g.m, 2 * half, rows, parts)
+    block = block_rows(g.m, 2 * half, tile.rows, parts)
     down = (g.m + block - 1) // block
     scratch = shift(scratch, part * g.size)
     first, last, left, right = grid(g.batch * down, across, 1, 0, part, parts)
@@ -222,8 +216,8 @@ def integer_gemm(
                 scratch[row * 2 * half + g.k] = like(scratch, 0)
         for p in range(left, right):
             panel = shift(b, (i * g.b_step * across + p) * half * width * 2)
-            target = shift(c, (i * g.m + top) * g.n + p * width)
-            integer_panel(scratch, panel, target, g.n, count, g.n - p * width, half, rows, vectors, lanes, madd)
+            target, some = shift(c, (i * g.m + top) * g.n + p * width), g.n - p * width
+            integer_panel(scratch, panel, target, g.n, count, some, half, tile.rows, tile.vectors, tile.lanes, madd)
         if not null(b_zero):
             for row in range(count):
                 total = like(c, _sum(shift(scratch, row * 2 * half), 2 * half))
@@ -235,6 +229,7 @@ def integer_gemm(
 
 @native
 def _sum(x: Ptr, n: int) -> int:
+    """Return the sum of x (n,)."""
     total = 0
     for i in range(n):
         total += x[i]
@@ -245,7 +240,7 @@ def _sum(x: Ptr, n: int) -> int:
 def integer_panel(
     a: Ptr, b: Ptr, c: Ptr, ldc: int, m: int, n: int, half: int, rows: Static, vectors: Static, lanes: Static, madd: Static
 ) -> None:
-    """c (m, n), row stride ldc, = a (m, 2 * half) @ one panel of b; a has room for a multiple of `rows` rows."""
+    """c (m, n) = a (m, 2 * half) @ b, one panel, rows of c `ldc` apart; a has room for a multiple of `rows` rows."""
     i = 0
     while m - i >= rows // 2 and i < m:
         _tile(shift(a, i * 2 * half), b, shift(c, i * ldc), ldc, m - i, n, half, rows, vectors, lanes, madd)
@@ -259,7 +254,7 @@ def integer_panel(
 def _tile(
     builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int, madd: str
 ) -> None:
-    """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
+    """c (min(m, rows), min(n, vectors * lanes)) = a @ b; rows that are not stored are computed as well."""
     emit = PairSums(builder, lanes, madd)
     addresses = Rows(emit, half, rows)
 
@@ -292,7 +287,7 @@ def _tile(
 
 
 class IntegerVectors(Vectors):
-    """Vectors of 32-bit integers, and what becomes one when it is read."""
+    """Vectors of 32-bit integers, and of narrower ones that are widened when they are read."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         from llvmlite import ir
@@ -304,7 +299,7 @@ class IntegerVectors(Vectors):
         self.name = f"v{lanes}i32"
 
     def load_as(self, pointer: Any, kind: Any, signed: bool = True) -> Any:
-        """A vector of what lies there, as the vector type `kind`, whose elements are as wide or wider."""
+        """Load a vector and widen its elements to those of the vector type `kind`."""
         held = self.ir.VectorType(pointer.type.pointee, kind.count)
         values = self.builder.load(self.builder.bitcast(pointer, held.as_pointer()), align=1)
         if held == kind:
@@ -313,7 +308,7 @@ class IntegerVectors(Vectors):
 
 
 class PairSums(IntegerVectors):
-    """Sums of pairs of products: beside the sums there are vectors of twice as many 16-bit factors."""
+    """Sums of pairs of products: vectors of 32-bit sums, and of twice as many 16-bit factors."""
 
     def __init__(self, builder: Any, lanes: int, madd: str) -> None:
         super().__init__(builder, lanes)
@@ -321,14 +316,15 @@ class PairSums(IntegerVectors):
         self.factors = self.ir.VectorType(self.ir.IntType(16), 2 * lanes)
 
     def words(self, pointer: Any) -> Any:
-        """A pointer to 16-bit elements as one to pairs of them."""
+        """Return a pointer to 16-bit elements as one to pairs of them."""
         return self.builder.bitcast(pointer, self.element.as_pointer())
 
     def splat_pair(self, pair: Any) -> Any:
+        """Return a vector of copies of a pair."""
         return self.builder.bitcast(self.splat(pair), self.factors)
 
     def madd(self, x: Any, y: Any, z: Any) -> Any:
-        """z + x[2i] * y[2i] + x[2i + 1] * y[2i + 1]."""
+        """Return z[i] + x[2i] * y[2i] + x[2i + 1] * y[2i + 1]."""
         if self.instruction:
             function = self._declare(self.instruction, self.type, [self.factors] * 2)
             return self.builder.add(z, self.builder.call(function, [x, y]))
@@ -336,6 +332,7 @@ class PairSums(IntegerVectors):
         return self.builder.add(self.builder.add(z, even), odd)
 
     def _half(self, x: Any, offset: int) -> Any:
+        """Return the even (offset 0) or odd (1) factors, widened."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
         numbers = self.ir.Constant(kind, list(range(offset, 2 * self.lanes, 2)))
         undefined = self.ir.Constant(self.factors, self.ir.Undefined)

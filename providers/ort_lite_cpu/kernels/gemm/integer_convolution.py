@@ -1,7 +1,7 @@
-"""Convolution of 8-bit integers as a matrix product, channels last: what a block of output pixels sees is gathered in a scratch.
+"""Convolution of 8-bit integers as a matrix product, channels last: the input of a block of output pixels is gathered in a scratch.
 
-The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the zero point, which widened is 0. Where bytes are
-multiplied, they are gathered as they are.
+The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the zero point, which widened is 0. Bytes that are
+multiplied as bytes are not widened.
 """
 
 import numpy as np
@@ -9,21 +9,22 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, flip_bytes, quads, sum_less, take_off
+from ort_lite_cpu.kernels.gemm.byte_dots import DotTile, dot_panel, flip_bytes, quads, sum_less, take_off
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile
 
 
 def filter_matrices(weight: Array, groups: int) -> Array:
-    """(O, C / groups, *kernel) -> (groups, taps * C / groups, O / groups)."""
+    """Return (O, C / groups, *kernel) as (groups, taps * C / groups, O / groups)."""
     outputs, channels = weight.shape[:2]
     grouped = weight.reshape(groups, outputs // groups, channels, -1)
     return grouped.transpose(0, 3, 2, 1).reshape(groups, -1, outputs // groups)
 
 
 def line_quads(weight: Array, width: int) -> Array:
-    """(O, C, kh, kw), int8 -> quads of (kh * (kw * C), O), where each line of taps takes whole words."""
+    """Return (O, C, kh, kw), int8, as quads of (kh * (kw * C), O), where each line of taps takes whole words."""
     outputs, channels, lines, taps = weight.shape
     matrix = weight.transpose(2, 3, 1, 0).reshape(lines, taps * channels, outputs)
     padded = np.zeros((lines, -(-taps * channels // 4) * 4, outputs), np.int8)
@@ -33,12 +34,14 @@ def line_quads(weight: Array, width: int) -> Array:
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c",
+    x="g.n * g.id_ * g.ih * g.iw * g.c",
     zero="1",
-    w="groups * ceildiv(outputs, vectors * lanes) * ceildiv(kd * kh * kw * channels, 2) * vectors * lanes * 2",
-    y="n * od * oh * ow * o",
-    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 2 * ceildiv(kd * kh * kw * channels, 2)),"
-    " ceildiv(n * od * oh * ow, rows) * rows * 2 * ceildiv(kd * kh * kw * channels, 2))",
+    w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * ceildiv(window.kd * window.kh * window.kw * g.channels, 2)"
+    " * tile.vectors * tile.lanes * 2",
+    y="g.n * g.od * g.oh * g.ow * g.o",
+    scratch="(parts - 1) * size"
+    " + min(max(CAPACITY, tile.rows * 2 * ceildiv(window.kd * window.kh * window.kw * g.channels, 2)),"
+    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * 2 * ceildiv(window.kd * window.kh * window.kw * g.channels, 2))",
 )
 def integer_conv(
     x: Ptr,
@@ -50,21 +53,19 @@ def integer_conv(
     window: Window,
     flip: int,
     size: int,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    tile: Tile,
     madd: Static,
     part: int,
     parts: int,
 ) -> int:
-    """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w from `integer_filters`.
+    """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w = `pairs` of `filter_matrices`.
 
-    Scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and
-    dilations are positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
+    Scratch is (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and dilations are positive, c and o
+    multiples of groups. Spec: ONNX ConvInteger-10.
     """
-    width, depth = vectors * lanes, window.kd * window.kh * window.kw * g.channels
+    width, depth = tile.vectors * tile.lanes, window.kd * window.kh * window.kw * g.channels
     across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, g.n * g.od * g.oh * g.ow
-    block = block_rows(pixels, 2 * half, rows, parts)
+    block = block_rows(pixels, 2 * half, tile.rows, parts)
     away = zero_point(zero, 0, flip)
     scratch = shift(scratch, part * size)
     first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
@@ -74,22 +75,24 @@ def integer_conv(
         for group in range(left // across, (right + across - 1) // across):
             _gather(shift(x, group * g.channels), scratch, g, window, top, count, 2 * half, away, flip, 0, False)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
-                panel = shift(w, (group * across + p) * half * width * 2)
+                panel, some = shift(w, (group * across + p) * half * width * 2), g.outputs - p * width
                 corner = shift(y, top * g.o + group * g.outputs + p * width)
-                integer_panel(scratch, panel, corner, g.o, count, g.outputs - p * width, half, rows, vectors, lanes, madd)
+                integer_panel(scratch, panel, corner, g.o, count, some, half, tile.rows, tile.vectors, tile.lanes, madd)
     return OK
 
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c",
+    x="g.n * g.id_ * g.ih * g.iw * g.c",
     zero="1",
-    w="groups * ceildiv(outputs, vectors * lanes) * ceildiv(kd * kh * kw * channels, 4) * vectors * lanes * 4",
-    sums="groups * ceildiv(outputs, vectors * lanes) * vectors * lanes",
-    away="groups * ceildiv(outputs, vectors * lanes) * vectors * lanes",
-    y="n * od * oh * ow * o",
-    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 4 * ceildiv(kd * kh * kw * channels, 4)),"
-    " ceildiv(n * od * oh * ow, rows) * rows * 4 * ceildiv(kd * kh * kw * channels, 4))",
+    w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * ceildiv(window.kd * window.kh * window.kw * g.channels, 4)"
+    " * tile.vectors * tile.lanes * 4",
+    sums="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    away="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    y="g.n * g.od * g.oh * g.ow * g.o",
+    scratch="(parts - 1) * size"
+    " + min(max(CAPACITY, tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4)),"
+    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4))",
 )
 def dot_conv(
     x: Ptr,
@@ -103,68 +106,61 @@ def dot_conv(
     window: Window,
     flip: int,
     size: int,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    dot: Static,
-    signed: Static,
+    tile: DotTile,
     part: int,
     parts: int,
 ) -> int:
-    """As `integer_conv`, of bytes that are multiplied as such: w from `quads`, sums of its columns, its zero points `away`, or null.
+    """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w - away), w = `quads` of `filter_matrices`.
 
+    sums are those of the columns of w; `away`, its zero points, may be null. For the rest see `integer_conv`.
     Spec: ONNX ConvInteger-10.
     """
-    width, depth, middle = vectors * lanes, (window.kd * window.kh * window.kw * g.channels + 3) // 4, 128 if signed else 0
+    width, depth = tile.vectors * tile.lanes, (window.kd * window.kh * window.kw * g.channels + 3) // 4
     across, pixels = (g.outputs + width - 1) // width, g.n * g.od * g.oh * g.ow
-    block = block_rows(pixels, 4 * depth, rows, parts)
-    point = zero_point(zero, 0, flip) - middle
+    block = block_rows(pixels, 4 * depth, tile.rows, parts)
+    point = zero_point(zero, 0, flip) - tile.middle
     scratch = shift(scratch, part * size)
     first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, window, top, count, 4 * depth, 0, flip ^ middle, point, True)
+            _gather(shift(x, group * g.channels), scratch, g, window, top, count, 4 * depth, 0, flip ^ tile.middle, point, True)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
                 panel, corner = shift(w, at * depth * 4), shift(y, top * g.o + group * g.outputs + p * width)
-                start, lda = shift(sums, at), 4 * depth
-                dot_panel(scratch, lda, 0, 1, panel, start, point, corner, g.o, count, inside, depth, rows, vectors, lanes, dot)
+                rows, start = LeftOperand(scratch, 4 * depth, 0, 1), shift(sums, at)
+                dot_panel(rows, panel, start, point, corner, g.o, count, inside, depth, tile)
                 for row in range(0 if null(away) else count):
-                    total = like(y, sum_less(shift(scratch, row * 4 * depth), 4 * depth, point + middle, middle))
+                    seen = shift(scratch, row * 4 * depth)
+                    total = like(y, sum_less(seen, 4 * depth, point + tile.middle, tile.middle))
                     take_off(shift(corner, row * g.o), shift(away, at), total, 0, min(inside, width))
     return OK
 
 
 @native
-@extents(x="n * ih * iw * c", zero="1", out="n * h * w * c")
+@extents(x="g.n * g.ih * g.iw * g.c", zero="1", out="g.n * h * w * g.c")
 def pad_image(
     x: Ptr,
     zero: Ptr,
     out: Ptr,
-    n: int,
-    c: int,
-    ih: int,
-    iw: int,
+    g: ConvolutionShape,
+    window: Window,
     h: int,
     w: int,
-    ph: int,
-    pw: int,
     flip: int,
-    signed: Static,
+    middle: Static,
     part: int,
     parts: int,
 ) -> int:
-    """out (n, h, w, c) = x (n, ih, iw, c), zero points around it, ph and pw in front, as bytes are multiplied: see `byte_dots`."""
-    middle = 128 if signed else 0
-    blank, pitch, left = zero_point(zero, 0, flip) - middle, w * c, min(pw, w) * c
-    right = max(min(pw + iw, w) * c, left)
-    for line in span(n * h, part, parts):
-        row, target = line % h - ph, shift(out, line * pitch)
-        if 0 <= row < ih:
+    """out (n, h, w, c) = x (n, ih, iw, c) as bytes for a `DotTile` with that `middle`, zero points around it."""
+    blank, pitch, left = zero_point(zero, 0, flip) - middle, w * g.c, min(window.pw, w) * g.c
+    right = max(min(window.pw + g.iw, w) * g.c, left)
+    for line in span(g.n * h, part, parts):
+        row, target = line % h - window.ph, shift(out, line * pitch)
+        if 0 <= row < g.ih:
             _fill(target, 0, left, blank)
-            flip_bytes(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
+            flip_bytes(shift(x, (line // h * g.ih + row) * g.iw * g.c), shift(target, left), right - left, flip ^ middle)
             _fill(target, right, pitch, blank)
         else:
             _fill(target, 0, pitch, blank)
@@ -172,16 +168,17 @@ def pad_image(
 
 
 ROWS = 8
-"""Rows of an image that meet one panel of filters after the other."""
+"""The number of rows of an image that meet one panel of filters one after the other."""
 
 
 @native
 @extents(
-    x="n * max((oh - 1) * sh + (kh - 1) * dh + 1, 0) * max((ow - 1) * sw + kw, 0) * c + rows * sw * c + 4",
+    x="g.n * max((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0) * max((g.ow - 1) * window.sw + window.kw, 0) * g.c"
+    " + tile.rows * window.sw * g.c + 4",
     zero="1",
-    w="ceildiv(o, vectors * lanes) * kh * ceildiv(kw * c, 4) * vectors * lanes * 4",
-    sums="ceildiv(o, vectors * lanes) * vectors * lanes",
-    y="n * oh * ow * o",
+    w="ceildiv(g.o, tile.vectors * tile.lanes) * window.kh * ceildiv(window.kw * g.c, 4) * tile.vectors * tile.lanes * 4",
+    sums="ceildiv(g.o, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    y="g.n * g.oh * g.ow * g.o",
 )
 def dot_conv_lines(
     x: Ptr,
@@ -189,44 +186,32 @@ def dot_conv_lines(
     w: Ptr,
     sums: Ptr,
     y: Ptr,
-    n: int,
-    c: int,
-    o: int,
-    oh: int,
-    ow: int,
-    kh: int,
-    kw: int,
-    sh: int,
-    sw: int,
-    dh: int,
+    g: ConvolutionShape,
+    window: Window,
     flip: int,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    dot: Static,
-    signed: Static,
+    tile: DotTile,
     part: int,
     parts: int,
 ) -> int:
     """y (n, oh, ow, o), int32, = conv(x - zero, w), x from `pad_image`, w from `line_quads`, without groups.
 
-    What the taps of a line see lies side by side, for the next pixel `sw` further: nothing is gathered. Tiles of pixels end with
-    their line, and read up to `rows` pixels behind it, which are not stored. Spec: ONNX ConvInteger-10.
+    The input of the taps of a line is one run of memory, and that of the next pixel begins `sw` pixels further: nothing is gathered.
+    Tiles of pixels end with their line, and read up to `rows` pixels beyond it, which are not stored. Spec: ONNX ConvInteger-10.
     """
-    width, depth, middle = vectors * lanes, (kw * c + 3) // 4, 128 if signed else 0
-    across, pitch, h = (o + width - 1) // width, ((ow - 1) * sw + kw) * c, (oh - 1) * sh + (kh - 1) * dh + 1
-    point = zero_point(zero, 0, flip) - middle
-    first, last, left, right = grid(n * oh, across, sh * pitch, kh * depth * 4 * width, part, parts)
+    width, depth = tile.vectors * tile.lanes, (window.kw * g.c + 3) // 4
+    line = window.kh * depth * 4
+    across, pitch = (g.o + width - 1) // width, ((g.ow - 1) * window.sw + window.kw) * g.c
+    h = (g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1
+    point = zero_point(zero, 0, flip) - tile.middle
+    first, last, left, right = grid(g.n * g.oh, across, window.sh * pitch, line * width, part, parts)
     for top in range(first, last, ROWS):
         for p in range(left, right):
-            panel, start, inside = shift(w, p * kh * depth * width * 4), shift(sums, p * width), o - p * width
+            panel, start, inside = shift(w, p * line * width), shift(sums, p * width), g.o - p * width
             for row in range(top, min(top + ROWS, last)):
-                source = shift(x, (row // oh * h + row % oh * sh) * pitch)
-                target = shift(y, row * ow * o + p * width)
-                line = dh * pitch
-                dot_panel(
-                    source, sw * c, line, kh, panel, start, point, target, o, ow, inside, depth, rows, vectors, lanes, dot
-                )
+                source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch)
+                target = shift(y, row * g.ow * g.o + p * width)
+                seen = LeftOperand(source, window.sw * g.c, window.dh * pitch, window.kh)
+                dot_panel(seen, panel, start, point, target, g.o, g.ow, inside, depth, tile)
     return OK
 
 
@@ -244,9 +229,9 @@ def _gather(
     blank: int,
     narrow: Static,
 ) -> None:
-    """out (count, depth): what the output pixels from `top` on see, (kd, kh, kw, channels), and behind it and around the image `blank`.
+    """out (count, depth) = the input of the output pixels from `top` on, (kd, kh, kw, channels), `blank` behind it and for padding.
 
-    narrow: bytes, whose highest bit is flipped if `flip` is 128; else they are widened, less `away`.
+    If `narrow`, bytes are copied, their highest bit flipped if `flip` is 128; else they are widened, less `away`.
     """
     run = window.kw * g.channels
     pixel = 0
@@ -282,7 +267,7 @@ def _line(
     blank: int,
     narrow: Static,
 ) -> None:
-    """out (kw, channels): what a pixel whose first tap is at w sees of a line of x."""
+    """out (kw, channels) = the input in a line of x of a pixel whose first tap is at w, `blank` for padding."""
     run = window.kw * g.channels
     if not inside:
         _fill(out, 0, run, blank)
@@ -303,6 +288,7 @@ def _line(
 
 @native
 def _take(x: Ptr, out: Ptr, count: int, away: int, flip: int, narrow: Static) -> None:
+    """out (count,) = x, flipped if `narrow`, else widened less `away`."""
     if narrow:
         flip_bytes(x, out, count, flip)
     else:
@@ -311,5 +297,6 @@ def _take(x: Ptr, out: Ptr, count: int, away: int, flip: int, narrow: Static) ->
 
 @native
 def _fill(out: Ptr, first: int, last: int, value: int) -> None:
+    """out[first:last] = value."""
     for i in range(first, last):
         out[i] = like(out, value)

@@ -16,7 +16,7 @@ from ort_lite_cpu.run.kernels import Kernels
 
 
 def panels(b: Array, width: int, kernels: Kernels) -> Array:
-    """(..., K, N) -> (..., ceil(N / width), K, width). O(size)."""
+    """Return (..., K, N) as panels (..., ceil(N / width), K, width). O(size)."""
     *batch, k, n = b.shape
     if not batch and b.T.flags.c_contiguous:
         return np.asarray(filters(b.T[..., None], 1, width, kernels)[0])
@@ -26,13 +26,13 @@ def panels(b: Array, width: int, kernels: Kernels) -> Array:
 
 
 def unpack(packed: Array, n: int) -> Array:
-    """(K, N) of what `panels` made of it, bit for bit. O(size)."""
+    """Return the (K, N) of which `panels` made `packed`, bit for bit. O(size)."""
     across, k, width = packed.shape
     return packed.transpose(1, 0, 2).reshape(k, across * width)[:, :n]
 
 
 def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
-    """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
+    """Return (O, C / groups, *kernel) as panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
     taps = math.prod(kernel)
     out = allocate_array((groups, -(-outputs // width), taps * channels, width), weight.dtype)
@@ -47,7 +47,7 @@ def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
 
 
 def in_panels(lines: Array, out: Array) -> None:
-    """Writes (..., k, n) as panels (..., ceil(n / width), k, width), the last one filled up with zeros. O(size)."""
+    """Write (..., k, n) as panels (..., ceil(n / width), k, width), the last one filled up with zeros. O(size)."""
     width = out.shape[-1]
     whole, rest = divmod(lines.shape[-1], width)
     out[..., :whole, :, :] = lines[..., : whole * width].reshape(*lines.shape[:-1], whole, width).swapaxes(-3, -2)
@@ -61,7 +61,7 @@ def in_panels(lines: Array, out: Array) -> None:
 def pack_filters(
     w: Ptr, out: Ptr, groups: int, outputs: int, channels: int, taps: int, width: int, part: int, parts: int
 ) -> int:
-    """As `filters`; outputs and channels are those of one group."""
+    """out = filters(w, groups, width); outputs and channels are those of one group. Parts share panels."""
     across = (outputs + width - 1) // width
     depth = taps * channels
     for job in span(groups * across, part, parts):
@@ -81,9 +81,7 @@ def pack_filters(
 def pack_panel(
     b: Ptr, ldb: int, transposed: Static, n: int, k: int, scale: float, out: Ptr, vectors: Static, lanes: Static
 ) -> None:
-    """out (k, width) = scale * b, for b (k, n), or (n, k) if transposed, rows `ldb` apart; n <= width = vectors *
-    lanes.
-    """
+    """out (k, width) = scale * b (k, n), or (n, k) if transposed, rows `ldb` apart; n <= width = vectors * lanes."""
     factor, width = like(b, scale), vectors * lanes
     if n < width:
         for i in range(k * width):

@@ -1,33 +1,43 @@
 """Convolution of planes, channels first: a vector holds neighbouring pixels of one output channel.
 
-For few channels, which fill no vector channels last. A block of lines is copied once, with zeros for padding and, for a stride of s
-along a line, as s lines of every s-th pixel. Then what neighbouring outputs see through a tap are neighbours in memory: a product of
-matrices whose right operand is read in place, at an offset for each tap and channel. Every element is one chain of multiply-adds
+It serves few channels, which fill no vector channels last. A block of lines is copied once, with zeros for padding and, for a stride
+of s along a line, as s lines of every s-th pixel. Then neighbouring outputs read neighbours in memory through a tap: it is a product
+of matrices whose right operand is read in place, at an offset for each tap and channel. Every element is one chain of multiply-adds
 in the order (kd, kh, kw, channel).
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitter, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, TileEpilogue, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 _WIDE = {8: 3, 4: 6, 2: 8, 1: 8}
 _FUSED = {4: 3, 2: 4, 1: 8}
 _NARROW = {4: 2, 2: 4, 1: 6}
-"""Vectors of a tile by its rows: sums, operands and, where nothing fuses, a product fit the registers."""
+"""The vectors of a tile by its rows: sums, operands and, without fused multiply-adds, a product fit the registers."""
 _COSTS = {8: 1.0, 4: 1.15, 2: 2.0, 1: 4.0}
-"""Of a product, by the rows of a tile: pixels lie anywhere, and vectors across two lines of the cache load slowly."""
+"""The cost of a product by the rows of a tile: pixels lie anywhere, and vectors across two cache lines load slowly."""
+
+
+class PixelBlocks(NamedTuple):
+    """The sizes of blocks, `heights` lines of `across` vectors of pixels, and of their tiles, rows (channels) x vectors of pixels."""
+
+    heights: int
+    across: int
+    rows: StaticInt
+    vectors: StaticInt
+    lanes: StaticInt
 
 
 def pixel_tile(native_type: str, target: Target, outputs: int) -> Tile:
-    """The tile for so many output channels a group: rows are channels, vectors hold pixels."""
+    """Return the tile for this many output channels per group: its rows are channels, its vectors hold pixels."""
     lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
     shapes = _WIDE if target.vector_registers == 32 else _FUSED if target.has_fma else _NARROW
     rows = min(shapes, key=lambda rows: (products(outputs, rows), rows))
@@ -35,19 +45,20 @@ def pixel_tile(native_type: str, target: Target, outputs: int) -> Tile:
 
 
 def products(outputs: int, rows: int) -> float:
-    """What a product costs with each of so many outputs, by tiles of that many rows: 1 for each of those that make full tiles."""
+    """Return the cost of a product with each of the outputs, in tiles of that many rows; an output in full tiles of 8 costs 1."""
     return -(-outputs // rows) * rows * _COSTS[rows]
 
 
 @native
 @extents(
-    x="n * c * id_ * ih * iw",
-    w="groups * ceildiv(outputs, rows) * kd * kh * kw * channels * rows",
-    bias="o",
-    residual="n * o * od * oh * ow",
-    y="n * o * od * oh * ow",
-    table="parts * kd * kh * kw * channels",
-    scratch="parts * channels * kd * ((heights - 1) * sh + (kh - 1) * dh + 1) * sw * (across * lanes + (kw - 1) * dw // sw)",
+    x="g.n * g.c * g.id_ * g.ih * g.iw",
+    w="g.groups * ceildiv(g.outputs, cut.rows) * window.kd * window.kh * window.kw * g.channels * cut.rows",
+    bias="g.o",
+    residual="g.n * g.o * g.od * g.oh * g.ow",
+    y="g.n * g.o * g.od * g.oh * g.ow",
+    table="parts * window.kd * window.kh * window.kw * g.channels",
+    scratch="parts * g.channels * window.kd * ((cut.heights - 1) * window.sh + (window.kh - 1) * window.dh + 1) * window.sw"
+    " * (cut.across * cut.lanes + (window.kw - 1) * window.dw // window.sw)",
 )
 def conv_pixels(
     x: Ptr,
@@ -59,69 +70,49 @@ def conv_pixels(
     scratch: Ptr,
     g: ConvolutionShape,
     window: Window,
-    heights: int,
-    across: int,
+    cut: PixelBlocks,
     act: ActivationParameters,
     kind: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
     part: int,
     parts: int,
 ) -> int:
     """y (n, o, od, oh, ow) = kind(clip(conv(x (n, c, id, ih, iw), w) + bias (o,) + residual, low, high)).
 
-    w: `pack.filters` of `rows` columns. A block is `heights` lines of `across` vectors of pixels; parts share blocks and groups. table
-    (parts, taps * c / groups) and scratch are filled here. Spec: ONNX Conv-22.
+    w: `pack.filters` of `cut.rows` columns. Parts share blocks and groups. The kernel fills table (parts, taps * c / groups) and
+    scratch. Spec: ONNX Conv-22.
     """
-    length, lines, depth = (
-        across * lanes,
-        (heights - 1) * window.sh + (window.kh - 1) * window.dh + 1,
-        window.kd * window.kh * window.kw * g.channels,
-    )
-    wide, panels, plane = length + (window.kw - 1) * window.dw // window.sw, (g.outputs + rows - 1) // rows, g.od * g.oh * g.ow
+    length, lines = cut.across * cut.lanes, (cut.heights - 1) * window.sh + (window.kh - 1) * window.dh + 1
+    depth, plane = window.kd * window.kh * window.kw * g.channels, g.od * g.oh * g.ow
+    wide, panels = length + (window.kw - 1) * window.dw // window.sw, (g.outputs + cut.rows - 1) // cut.rows
     table = shift(table, part * depth)
     scratch = shift(scratch, part * g.channels * window.kd * lines * window.sw * wide)
     _offsets(table, g, window, lines * window.sw * wide, window.sw * wide, wide)
     mode = mode_of(True, True, bias, residual, act.low > -math.inf or act.high < math.inf)
-    tall, chunks = (g.oh + heights - 1) // heights, (g.ow + length - 1) // length
+    tall, chunks = (g.oh + cut.heights - 1) // cut.heights, (g.ow + length - 1) // length
     for job in span(g.n * g.groups * g.od * tall * chunks, part, parts):
-        begin, top, deep = job % chunks * length, job // chunks % tall * heights, job // (chunks * tall) % g.od
+        begin, top, deep = job % chunks * length, job // chunks % tall * cut.heights, job // (chunks * tall) % g.od
         image = job // (chunks * tall * g.od)
-        bottom, end = min(top + heights, g.oh), min(begin + length, g.ow)
+        bottom, end = min(top + cut.heights, g.oh), min(begin + length, g.ow)
         used = (bottom - top - 1) * window.sh + (window.kh - 1) * window.dh + 1
         source = shift(x, image * g.channels * g.id_ * g.ih * g.iw)
-        need = (end - begin + lanes - 1) // lanes * lanes + (window.kw - 1) * window.dw // window.sw
-        _spread(
-            source,
-            scratch,
-            g,
-            window,
-            deep * window.sd - window.pd,
-            top * window.sh - window.ph,
-            used,
-            begin * window.sw - window.pw,
-            lines,
-            wide,
-            need,
-            lanes,
-        )
-        filters, added = shift(w, image % g.groups * panels * depth * rows), shift(bias, image % g.groups * g.outputs)
+        need = (end - begin + cut.lanes - 1) // cut.lanes * cut.lanes + (window.kw - 1) * window.dw // window.sw
+        d, h, left = deep * window.sd - window.pd, top * window.sh - window.ph, begin * window.sw - window.pw
+        _spread(source, scratch, g, window, d, h, used, left, lines, wide, need, cut.lanes)
+        group = image % g.groups
+        filters, added = shift(w, group * panels * depth * cut.rows), shift(bias, group * g.outputs)
         for row in range(top, bottom):
             at = image * g.outputs * plane + (deep * g.oh + row) * g.ow + begin
-            seen, out, other = shift(scratch, (row - top) * window.sh * window.sw * wide), shift(y, at), shift(residual, at)
-            _line(
-                seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, act.low, act.high,
-                rows, vectors, lanes,
-            )  # fmt: skip
+            seen, out, count = shift(scratch, (row - top) * window.sh * window.sw * wide), shift(y, at), end - begin
+            last = TileEpilogue(mode, added, shift(residual, at), act.low, act.high)
+            _line(seen, table, filters, depth, out, plane, g.outputs, count, last, cut)
             if kind != "":
-                activate(out, plane, g.outputs, end - begin, act.alpha, act.beta, kind)
+                activate(out, plane, g.outputs, count, act.alpha, act.beta, kind)
     return OK
 
 
 @native(inline=False)
 def _offsets(table: Ptr, g: ConvolutionShape, window: Window, plane: int, line: int, wide: int) -> None:
-    """table[k]: where the pixels that the first output of a block sees through tap and channel k begin in the scratch."""
+    """table[k] = the element of the scratch at which the pixels begin that the first output of a block reads, for tap and channel k."""
     k = 0
     for d in range(window.kd):
         for i in range(window.kh):
@@ -147,9 +138,9 @@ def _spread(
     need: int,
     lanes: Static,
 ) -> None:
-    """out (channels, kd, lines, sw, wide): `used` lines of the image from (deep, top, left) on, zeros for padding.
+    """out (channels, kd, lines, sw, wide) = `used` lines of the image from (deep, top, left) on, zeros for padding.
 
-    Element (.., phase, q) is pixel left + phase + q * sw of its line; of each, `need` elements are written, a vector at least.
+    Element (.., phase, q) is pixel left + phase + q * sw of its line. Of each line `need` elements are written, at least a vector.
     """
     for plane in range(g.channels * window.kd):
         d = deep + plane % window.kd * window.dd
@@ -168,7 +159,7 @@ def _spread(
 
 @native
 def _copy(x: Ptr, y: Ptr, iw: int, column: int, step: int, need: int, lanes: Static) -> None:
-    """y[q] = x[column + q * step] for q < need, zeros where x, of iw pixels, has none."""
+    """y[q] = x[column + q * step] for q < need, zeros beyond the `iw` pixels of x."""
     first, last = 0, min((iw - column + step - 1) // step if column < iw else 0, need)
     if column < 0:
         first = min((step - 1 - column) // step, need)
@@ -187,7 +178,7 @@ def _copy(x: Ptr, y: Ptr, iw: int, column: int, step: int, need: int, lanes: Sta
 
 @native
 def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
-    """Zeros for y[first:last], by whole vectors: others of the `count` elements, lanes at least, are overwritten as well."""
+    """y[first:last] = 0 by whole vectors, which overwrite others of the `count` elements as well; count is at least `lanes`."""
     i = first
     while i < last:
         _clear_vector(shift(y, min(i, count - lanes)), lanes)
@@ -196,44 +187,33 @@ def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
 
 @emitter("void(*F,static)")
 def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
+    """y (lanes,) = 0."""
     emit = Vectors(builder, y.type.pointee, lanes)
     emit.store(emit.zero, y, 0)
 
 
 @native(inline=False)
-def _line(
-    b: Ptr,
-    table: Ptr,
-    w: Ptr,
-    k: int,
-    y: Ptr,
-    plane: int,
-    n: int,
-    m: int,
-    mode: int,
-    bias: Ptr,
-    residual: Ptr,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-) -> None:
-    """m pixels of a line of n output channels, which lie `plane` apart. The last tiles have half the vectors, or one."""
+def _line(b: Ptr, table: Ptr, w: Ptr, k: int, y: Ptr, ldy: int, n: int, m: int, end: TileEpilogue, cut: PixelBlocks) -> None:
+    """y (n, m) = end(w (n, k) @ b), rows `ldy` apart: m pixels of a line of n output channels; element (p, q) is b[table[p] + q].
+
+    The last tiles have half the vectors, or one.
+    """
     i = 0
     while i < m:
-        some = (m - i + lanes - 1) // lanes
-        some = vectors if some >= vectors else vectors - vectors // 2 if some >= vectors - vectors // 2 else 1
-        for p in range(0, n, rows):
-            at, filters, added, count = p * plane + i, shift(w, p * k), shift(bias, p), min(n - p, rows)
-            seen, out, other = shift(b, i), shift(y, at), shift(residual, at)
-            if some == vectors:
-                tile(seen, table, filters, k, out, plane, count, m - i, mode, added, other, low, high, rows, vectors, 1, lanes)
+        some = (m - i + cut.lanes - 1) // cut.lanes
+        half = cut.vectors - cut.vectors // 2
+        some = cut.vectors if some >= cut.vectors else half if some >= half else 1
+        for p in range(0, n, cut.rows):
+            at, filters, count = p * ldy + i, shift(w, p * k), min(n - p, cut.rows)
+            seen, out = shift(b, i), shift(y, at)
+            own = TileEpilogue(end.mode, shift(end.bias, p), shift(end.residual, at), end.low, end.high)
+            if some == cut.vectors:
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, cut.vectors, 1, cut.lanes)
             elif some > 1:
-                tile(seen, table, filters, k, out, plane, count, m - i, mode, added, other, low, high, rows, vectors, 2, lanes)
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, cut.vectors, 2, cut.lanes)
             else:
-                tile(seen, table, filters, k, out, plane, count, m - i, mode, added, other, low, high, rows, 1, 1, lanes)
-        i += some * lanes
+                tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, 1, 1, cut.lanes)
+        i += some * cut.lanes
 
 
 @emitter("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
@@ -247,19 +227,15 @@ def tile(
     plane: Any,
     n: Any,
     m: Any,
-    mode: Any,
-    bias: Any,
-    residual: Any,
-    low: Any,
-    high: Any,
+    end: Any,
     rows: int,
     whole: int,
     cut: int,
     lanes: int,
 ) -> None:
-    """y[i * plane + q] for i < min(n, rows) and q < m: the sums over p < k of w[p * rows + i] * b[table[p] + q].
+    """y[i * plane + q] = end(sum over p < k of w[p * rows + i] * b[table[p] + q]), for i < min(n, rows) and q < m.
 
-    The tile has whole / cut vectors, rounded up, of which the last may be written in part.
+    The tile has whole / cut vectors, rounded up. The last one may be written in part.
     """
     vectors = -(-whole // cut)
     emit = Vectors(builder, y.type.pointee, lanes)
@@ -275,15 +251,15 @@ def tile(
         return [factor, *sums]
 
     sums = emit.loop(emit.integer(0), k, 1, [w, *[emit.zero] * (rows * vectors)], step)[1][1:]
-    limits = emit.splat(low), emit.splat(high)
+    limits = emit.splat(end.low), emit.splat(end.high)
 
     def finish(i: int, j: int, mask: Any) -> None:
         at, values = j * lanes, [sums[i * vectors + j]]
-        out, other = (emit.move(pointer, emit.mul(plane, i)) for pointer in (y, residual))
-        added = emit.move(bias, emit.integer(i))
-        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, [emit.splat(builder.load(added))]))
-        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, at, mask)]))
-        values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(v[0], *limits)])
+        out, other = (emit.move(pointer, emit.mul(plane, i)) for pointer in (y, end.residual))
+        added = emit.move(end.bias, emit.integer(i))
+        values = emit.when(emit.bit(end.mode, BIAS), values, lambda v: emit.add_all(v, [emit.splat(builder.load(added))]))
+        values = emit.when(emit.bit(end.mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, at, mask)]))
+        values = emit.when(emit.bit(end.mode, CLIP), values, lambda v: [emit.clip(v[0], *limits)])
         emit.store(values[0], out, at, mask)
 
     final = vectors - 1
