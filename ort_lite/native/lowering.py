@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any
 
 from numba.core import types
@@ -198,8 +198,13 @@ def lower_emitter(item: Emitted, wanted: Sequence[Any]) -> Any:
                 return _constant(given)
             if not isinstance(given, types.BaseNamedTuple):
                 return value
-            fields = [builder.extract_value(value, k) for k in range(len(kind))]
-            return given.instance_class(*map(context.cast, repeat(builder), fields, given.types, kind))
+            fields = [field_of(value, k, *each) for k, each in enumerate(zip(given.types, kind, strict=True))]
+            return given.instance_class(*fields)
+
+        def field_of(value: Any, k: int, given: Any, kind: Any) -> Any:
+            if isinstance(kind, types.Literal):
+                return _constant(kind)
+            return context.cast(builder, builder.extract_value(value, k), given, kind)
 
         values = [value_of(*each) for each in zip(sig.args, wanted, args, strict=True)]
         if item.typed:

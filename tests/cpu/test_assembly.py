@@ -24,7 +24,7 @@ from ort_lite_cpu.kernels.gemm import (
     planes,
     winograd,
 )
-from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
+from ort_lite_cpu.kernels.gemm.geometry import ImageShape
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -178,12 +178,12 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
         assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
 
 
-SHAPE, WINDOW, PLACE = (",".join(["i64"] * len(kind._fields)) for kind in (ConvolutionShape, Window, ResultPlace))
+IMAGE = ",".join(["i64"] * len(ImageShape._fields))
 TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
-    "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{SHAPE},{WINDOW},i64)", {}),
+    "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{IMAGE},i64)", {}),
     "output": (
         winograd._transform_outputs,
-        f"void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,{SHAPE},{PLACE},i64,i64,i64,f64,f64,f64,f64)",
+        f"void(*f32,*f32,i64,*f32,*f32,f64,f64,i64,i64,i64,i64,i64,{IMAGE},i64,i64,i64,f64,f64,f64,f64)",
         {"kind": ""},
     ),
 }
@@ -191,8 +191,8 @@ TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
 
 def winograd_transform(name: str, edge: int, target: Target, taps: int = 3, stride: int = 1) -> Spec:
     function, signature, statics = TRANSFORMS[name]
-    sizes = {"edge": edge, "taps": taps, "stride": stride, "axes": 2, "lanes": tile_for("f32", target).lanes}
-    return Spec.plain(function, signature, {**statics, **sizes})
+    form = winograd.WinogradForm(edge, taps, stride, 2, *tile_for("f32", target), 2)
+    return Spec.plain(function, signature, {**statics, "form": form})
 
 
 @pytest.mark.slow

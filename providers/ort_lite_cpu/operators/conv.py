@@ -230,12 +230,12 @@ def _emit_winograd(
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, place = locate(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
-    statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "axes": axes}
-    statics["shares"] = winograd.shares_for(block, tile)
-    given = {"g": sizes.shape, "window": sizes.window, "place": place, **epilogue.activation.arguments, **statics}
+    compiled_for = winograd.WinogradForm(edge, taps, stride, axes, *tile, winograd.shares_for(block, tile))
+    blocks = winograd.WinogradBlocks(block, columns, size)
+    given: dict[str, Any] = {"g": sizes.images, "place": place, "blocks": blocks, "form": compiled_for}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
-    given |= {"block": block, "columns": columns, "size": size}
+    given |= epilogue.activation.arguments
     result = _result(sizes, to, place)
     op.emit(winograd.winograd, operands, **given, work=sizes.work // 2, inplace=in_place, result=result)
 

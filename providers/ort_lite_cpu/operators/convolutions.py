@@ -12,7 +12,7 @@ from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import depthwise, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
-from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ImageShape, Window
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -54,6 +54,12 @@ class Geometry(Record):
         """The kernel, strides, pads and dilations, for kernels."""
         sizes: Any = (*self.kernel, *self.strides, *self.pads, *self.dilations)
         return Window(*sizes)
+
+    @property
+    def images(self) -> ImageShape:
+        """The sizes of a convolution that is flat: its depth is 1."""
+        shape, window = self.shape, self.window
+        return ImageShape(shape.n, shape.c, shape.ih, shape.iw, shape.o, shape.oh, shape.ow, *shape[-3:], window.ph, window.pw)
 
     @property
     def pixels(self) -> Dim:

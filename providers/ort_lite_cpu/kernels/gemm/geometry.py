@@ -39,6 +39,25 @@ class Window(NamedTuple):
     dw: int
 
 
+class ImageShape(NamedTuple):
+    """Shapes of a convolution of images, channels last: x (n, ih, iw, c), y (n, oh, ow, o), and the padding above and left of x."""
+
+    n: int
+    c: int
+    ih: int
+    iw: int
+    o: int
+    oh: int
+    ow: int
+    groups: int
+    channels: int
+    """c / groups."""
+    outputs: int
+    """o / groups."""
+    ph: int
+    pw: int
+
+
 class ResultPlace(NamedTuple):
     """Where rows of a result lie: the first starts at element `at`, the next `ldy` elements further."""
 

@@ -20,18 +20,18 @@ Long, and one file: seven forms of one algorithm, which share all but the sums o
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
+from ort_lite_cpu.kernels.gemm.geometry import ImageShape, ResultPlace
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -231,6 +231,38 @@ _G = {(4, 3, 1): _g_of_4, (2, 3, 1): _g_of_2, (2, 5, 1): _g_of_five, (2, 3, 2): 
 """G g, by edge, taps and stride."""
 
 
+class WinogradForm(NamedTuple):
+    """What the kernel is compiled for: F(edge, taps) with a stride, along `axes` axes, and the register tile of its products."""
+
+    edge: StaticInt
+    taps: StaticInt
+    stride: StaticInt
+    axes: StaticInt
+    rows: StaticInt
+    vectors: StaticInt
+    lanes: StaticInt
+    shares: StaticInt
+    """See `microkernel.panel`."""
+
+
+class WinogradBlocks(NamedTuple):
+    """How work is cut: tiles and outputs that are taken together, and the elements of scratch that a part needs for them."""
+
+    tiles: int
+    columns: int
+    size: int
+    """See `scratch_size`."""
+
+
+class TileRun(NamedTuple):
+    """Tiles `first` to `first + tiles` of images that have down x across of them."""
+
+    first: int
+    tiles: int
+    down: int
+    across: int
+
+
 def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, channels: int, columns: int) -> int:
     """Elements that one part needs, for the channels of one group: both transforms of a block, and a patch for tiles at the border."""
     return planes_of(edge, taps, stride, axes) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
@@ -243,14 +275,16 @@ def shares_for(block: int, tile: Tile) -> int:
 
 @native
 @extents(
-    x="n * ih * iw * c",
-    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * channels * vectors * lanes"
-    " * (outputs // columns * ceildiv(columns, vectors * lanes) + ceildiv(outputs % columns, vectors * lanes))",
-    bias="o",
-    residual="walk(0, n * oh * ow, ldy, o, 1)",
-    y="walk(at, n * oh * ow, ldy, o, 1)",
-    scratch="(parts - 1) * size + (block * (channels + GAP) + block * (columns + GAP) + channels)"
-    " * ((edge - 1) * stride + taps) * (1 + (axes - 1) * ((edge - 1) * stride + taps - 1))",
+    x="g.n * g.ih * g.iw * g.c",
+    u="g.groups * (form.edge + form.taps - 1) * (1 + (form.axes - 1) * (form.edge + form.taps - 2)) * g.channels"
+    " * form.vectors * form.lanes * (g.outputs // blocks.columns * ceildiv(blocks.columns, form.vectors * form.lanes)"
+    " + ceildiv(g.outputs % blocks.columns, form.vectors * form.lanes))",
+    bias="g.o",
+    residual="walk(0, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
+    y="walk(place.at, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
+    scratch="(parts - 1) * blocks.size"
+    " + (blocks.tiles * (g.channels + GAP) + blocks.tiles * (blocks.columns + GAP) + g.channels)"
+    " * ((form.edge - 1) * form.stride + form.taps) * (1 + (form.axes - 1) * ((form.edge - 1) * form.stride + form.taps - 1))",
 )
 def winograd(
     x: Ptr,
@@ -259,40 +293,31 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: ConvolutionShape,
-    window: Window,
+    g: ImageShape,
     place: ResultPlace,
-    block: int,
-    columns: int,
-    size: int,
+    blocks: WinogradBlocks,
     act: ActivationParameters,
     kind: Static,
-    edge: Static,
-    taps: Static,
-    stride: Static,
-    axes: Static,
-    shares: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    form: WinogradForm,
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a kernel of taps x taps, both strides `stride`, dilations 1; along one axis of 1 x taps, strides 1.
+    """y[place.at:] (n, oh, ow, o) = kind(clip(conv(x (n, ih, iw, c), w) + bias (o,) + residual, low, high)), u from `filter_panels`.
 
-    Of each group channels, outputs, `columns` and what is left of the outputs behind the last of them are a vector at least. block:
-    tiles, columns: outputs taken together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks, and columns
-    of all groups.
+    The kernel is taps x taps with both strides `form.stride` and dilations of 1; along one axis, 1 x taps with strides of 1. The
+    channels, outputs and `blocks.columns` of a group, and the outputs left behind the last columns, are a vector at least. Parts
+    share blocks, and columns of all groups. Spec: ONNX Conv-22.
     """
-    width, seen, kinds = vectors * lanes, input_extent(edge, taps, stride), edge + taps - 1
-    planes, depth, outputs = seen * downwards(seen, axes), g.channels, g.outputs
+    block, columns = blocks.tiles, blocks.columns
+    width, seen, kinds = form.vectors * form.lanes, input_extent(form.edge, form.taps, form.stride), form.edge + form.taps - 1
+    planes, depth, outputs = seen * downwards(seen, form.axes), g.channels, g.outputs
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
-    kinds = kinds * downwards(kinds, axes)
+    kinds = kinds * downwards(kinds, form.axes)
     filters_of_group = kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
-    height = downwards(edge, axes)
-    down, across = (g.oh + height - 1) // height, (g.ow + edge - 1) // edge
+    height = downwards(form.edge, form.axes)
+    down, across = (g.oh + height - 1) // height, (g.ow + form.edge - 1) // form.edge
     tiles = g.n * down * across
-    v = shift(scratch, part * size)
+    v = shift(scratch, part * blocks.size)
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
@@ -300,144 +325,55 @@ def winograd(
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
-        first = number * block
-        count = min(block, tiles - first)
+        run = TileRun(number * block, min(block, tiles - number * block), down, across)
         for i in range(left, right):
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
-                own = shift(x, group * depth)
-                _transform_inputs(
-                    own, v, patch, first, count, down, across, g, window, block * lda, edge, taps, stride, axes, lanes
-                )
+                _transform_inputs(shift(x, group * depth), v, patch, run, g, block * lda, form)
             some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
-            _multiply(
-                v,
-                filters,
-                m,
-                count,
-                some,
-                depth,
-                block * lda,
-                plane,
-                line,
-                edge,
-                taps,
-                stride,
-                axes,
-                rows,
-                vectors,
-                lanes,
-                shares,
-            )
+            _multiply(v, filters, m, run.tiles, some, depth, block * lda, plane, line, form)
             start = group * outputs + j
-            out, b, r = shift(y, place.at + start), shift(bias, start), shift(residual, start)
-            _transform_outputs(
-                m,
-                out,
-                b,
-                r,
-                first,
-                count,
-                down,
-                across,
-                some,
-                g,
-                place,
-                line,
-                plane,
-                mode,
-                act,
-                kind,
-                edge,
-                taps,
-                stride,
-                axes,
-                lanes,
-            )
+            end = TileEpilogue(mode, shift(bias, start), shift(residual, start), act.low, act.high)
+            _transform_outputs(m, shift(y, place.at + start), end, run, some, g, place.ldy, line, plane, act, kind, form)
     return OK
 
 
 @native(inline=False)
 def _multiply(
-    v: Ptr,
-    u: Ptr,
-    m: Ptr,
-    count: int,
-    some: int,
-    depth: int,
-    plane: int,
-    result: int,
-    line: int,
-    edge: Static,
-    taps: Static,
-    stride: Static,
-    axes: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    shares: Static,
+    v: Ptr, u: Ptr, m: Ptr, count: int, some: int, depth: int, plane: int, result: int, line: int, form: WinogradForm
 ) -> None:
     """m (planes, count, some) = v (planes, count, depth) times u (kinds, some, depth): planes of v lie `plane` apart, of m `result`.
 
     The last of the kinds of a direction meets all of the numbers that are left.
     """
-    width, seen, kinds = vectors * lanes, input_extent(edge, taps, stride), edge + taps - 1
-    tall, lines = downwards(seen, axes), downwards(kinds, axes)
+    width, seen, kinds = form.vectors * form.lanes, input_extent(form.edge, form.taps, form.stride), form.edge + form.taps - 1
+    tall, lines = downwards(seen, form.axes), downwards(kinds, form.axes)
     for number in range(lines * kinds):
         top, first = number // kinds, number % kinds
         for p in range(0, some, width):
             f, u = u, shift(u, depth * width)
+            end = TileEpilogue(0, f, f, 0.0, 0.0)
             for i in range(top, tall if top == lines - 1 else top + 1):
                 for j in range(first, seen if first == kinds - 1 else first + 1):
-                    at = i * seen + j
-                    a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
-                    panel(
-                        LeftOperand(a, depth + GAP, 0, 1),
-                        f,
-                        u,
-                        y,
-                        line,
-                        count,
-                        rest,
-                        depth,
-                        TileEpilogue(0, f, f, 0.0, 0.0),
-                        rows,
-                        vectors,
-                        lanes,
-                        shares,
-                    )
+                    left = LeftOperand(shift(v, (i * seen + j) * plane), depth + GAP, 0, 1)
+                    y, rest = shift(m, (i * seen + j) * result + p), some - p
+                    panel(left, f, u, y, line, count, rest, depth, end, form.rows, form.vectors, form.lanes, form.shares)
 
 
 @native(inline=False)
-def _transform_inputs(
-    x: Ptr,
-    v: Ptr,
-    patch: Ptr,
-    first: int,
-    count: int,
-    down: int,
-    across: int,
-    g: ConvolutionShape,
-    window: Window,
-    plane: int,
-    edge: Static,
-    taps: Static,
-    stride: Static,
-    axes: Static,
-    lanes: Static,
-) -> None:
-    """v (planes, count, channels): tiles `first` and following of a group; those at the border by way of a copy with zeros."""
-    channels, seen, step = g.channels, input_extent(edge, taps, stride), edge * stride
-    tall = downwards(seen, axes)
-    for tile in range(count):
-        number = first + tile
-        batch = number // (down * across)
-        h, w = number // across % down * downwards(step, axes) - window.ph, number % across * step - window.pw
+def _transform_inputs(x: Ptr, v: Ptr, patch: Ptr, run: TileRun, g: ImageShape, plane: int, form: WinogradForm) -> None:
+    """v (planes, run.tiles, channels) = B' d B of a group's tiles; those at the border by way of a copy with zeros."""
+    channels, seen, step = g.channels, input_extent(form.edge, form.taps, form.stride), form.edge * form.stride
+    tall = downwards(seen, form.axes)
+    for tile in range(run.tiles):
+        number = run.first + tile
+        batch = number // (run.down * run.across)
+        h, w = number // run.across % run.down * downwards(step, form.axes) - g.ph, number % run.across * step - g.pw
         target = shift(v, tile * (channels + GAP))
         start = ((batch * g.ih + h) * g.iw + w) * g.c
         if h >= 0 and w >= 0 and h + tall <= g.ih and w + seen <= g.iw:
-            _input_tile(shift(x, start), g.iw * g.c, g.c, target, plane, channels, edge, taps, stride, axes, lanes)
+            _input_tile(shift(x, start), g.iw * g.c, g.c, target, plane, channels, form)
         else:
             for i in range(tall):
                 for j in range(seen):
@@ -446,36 +382,23 @@ def _transform_inputs(
                         for k in range(channels):
                             patch[at + k] = like(patch, 0)
                     else:
-                        copy_run(shift(patch, at), shift(x, start + (i * g.iw + j) * g.c), channels, lanes)
-            _input_tile(patch, seen * channels, channels, target, plane, channels, edge, taps, stride, axes, lanes)
+                        copy_run(shift(patch, at), shift(x, start + (i * g.iw + j) * g.c), channels, form.lanes)
+            _input_tile(patch, seen * channels, channels, target, plane, channels, form)
 
 
-@emitter("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
-def _input_tile(
-    builder: Any,
-    x: Any,
-    line: Any,
-    pixel: Any,
-    v: Any,
-    plane: Any,
-    c: Any,
-    edge: int,
-    taps: int,
-    stride: int,
-    axes: int,
-    lanes: int,
-) -> None:
+@emitter("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static,static,static,static)")
+def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, form: WinogradForm) -> None:
     """v[seen * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
     The last vector ends with the channels: some of them are computed twice.
     """
-    emit, seen = Vectors(builder, x.type.pointee, lanes), input_extent(edge, taps, stride)
+    emit, seen = Vectors(builder, x.type.pointee, form.lanes), input_extent(form.edge, form.taps, form.stride)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
         first, target = emit.move(x, at), emit.move(v, at)
-        if axes == 1:
+        if form.axes == 1:
             for taken, times in _B[seen]:
                 for j, value in times(emit, {j: emit.load(emit.move(first, emit.mul(pixel, j)), 0) for j in taken}).items():
                     emit.store(value, emit.move(target, emit.mul(plane, j)), 0)
@@ -492,7 +415,7 @@ def _input_tile(
                 target = emit.opaque(emit.move(target, emit.mul(plane, seen)))
         return []
 
-    emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
+    emit.loop(emit.integer(0), builder.add(c, emit.integer(form.lanes - 1)), form.lanes, [], body)
 
 
 def _within(emit: Vectors, at: Any, count: Any) -> Any:
@@ -541,61 +464,32 @@ _B: dict[int, tuple[_Step, ...]] = {
 def _transform_outputs(
     m: Ptr,
     y: Ptr,
-    bias: Ptr,
-    residual: Ptr,
-    first: int,
-    count: int,
-    down: int,
-    across: int,
+    end: TileEpilogue,
+    run: TileRun,
     some: int,
-    g: ConvolutionShape,
-    place: ResultPlace,
+    g: ImageShape,
+    ldy: int,
     line: int,
     plane: int,
-    mode: int,
     act: ActivationParameters,
     kind: Static,
-    edge: Static,
-    taps: Static,
-    stride: Static,
-    axes: Static,
-    lanes: Static,
+    form: WinogradForm,
 ) -> None:
-    """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
-    row, low, high = g.ow * place.ldy, act.low, act.high
-    for tile in range(count):
-        number = first + tile
-        height = downwards(edge, axes)
-        h, w = number // across % down * height, number % across * edge
-        at = ((number // (down * across) * g.oh + h) * g.ow + w) * place.ldy
-        lines, pixels = min(g.oh - h, height), min(g.ow - w, edge)
-        source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
-        _output_tile(
-            source,
-            plane,
-            out,
-            row,
-            place.ldy,
-            some,
-            lines,
-            pixels,
-            mode,
-            bias,
-            other,
-            low,
-            high,
-            edge,
-            taps,
-            stride,
-            axes,
-            lanes,
-        )
+    """y (n, oh, ow, some) = kind(end(A' m A)) for tiles of m (planes, run.tiles, some); pixels of y lie `ldy` apart."""
+    row, height = g.ow * ldy, downwards(form.edge, form.axes)
+    for tile in range(run.tiles):
+        number = run.first + tile
+        h, w = number // run.across % run.down * height, number % run.across * form.edge
+        at = ((number // (run.down * run.across) * g.oh + h) * g.ow + w) * ldy
+        lines, pixels = min(g.oh - h, height), min(g.ow - w, form.edge)
+        own = TileEpilogue(end.mode, end.bias, shift(end.residual, at), end.low, end.high)
+        _output_tile(shift(m, tile * line), plane, shift(y, at), row, ldy, some, lines, pixels, own, form)
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * row), place.ldy, pixels, some, act.alpha, act.beta, kind)
+                activate(shift(y, at + i * row), ldy, pixels, some, act.alpha, act.beta, kind)
 
 
-@emitter("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -606,18 +500,12 @@ def _output_tile(
     c: Any,
     lines: Any,
     pixels: Any,
-    mode: Any,
-    bias: Any,
-    residual: Any,
-    low: Any,
-    high: Any,
-    edge: int,
-    taps: int,
-    stride: int,
-    axes: int,
-    lanes: int,
+    end: Any,
+    form: WinogradForm,
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
+    mode, bias, residual, low, high = end
+    edge, taps, stride, axes, lanes = form.edge, form.taps, form.stride, form.axes, form.lanes
     emit = Vectors(builder, m.type.pointee, lanes)
     seen, limits = input_extent(edge, taps, stride), (emit.splat(low), emit.splat(high))
 
@@ -653,7 +541,7 @@ def _output_tile(
                 final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
                 emit.store(final[0], place, 0)
 
-    emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
+    emit.loop(emit.integer(0), builder.add(c, emit.integer(form.lanes - 1)), form.lanes, [], body)
 
 
 def _plus(emit: Vectors, other: Any) -> Callable[[list[Any]], list[Any]]:
