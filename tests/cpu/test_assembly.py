@@ -57,10 +57,9 @@ def one(target: Target) -> Spec:
 
 
 def channels(taps: int, stride: int, target: Target) -> Spec:
-    signature = "void(*f32,i64,i64,i64,*f32,i64,i64,*f32,*f32,*f32,i64,i64,i64,f64,f64)"
-    lanes = tile_for("f32", target).lanes
-    statics = {"taps": taps, "stride": stride, "dilation": 1, **depthwise.tile_of(target, lanes, taps, 64, 56), "lanes": lanes}
-    return Spec.plain(depthwise._channels, signature, statics)
+    signature = "void(*f32,i64,i64,i64,i64,*f32,i64,*f32,i64,i64,i64,*f32,*f32,f64,f64)"
+    form = depthwise.form_for(target, tile_for("f32", target).lanes, (taps, stride, 1), 64, 56)
+    return Spec.plain(depthwise._channels, signature, {"form": form})
 
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:

@@ -116,15 +116,8 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
         op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
     )
     operands = [x, w, epilogue.bias, epilogue.residual, to]
-    given = {
-        "m": sizes.pixels,
-        "n": n,
-        "k": k,
-        "groups": groups,
-        "place": place,
-        **epilogue.activation.arguments,
-        **tile.statics,
-    }
+    product_of: Any = (sizes.pixels, n, k, groups)
+    given = {"g": channels.GroupedProduct(*product_of), "place": place, "tile": tile, **epilogue.activation.arguments}
     in_place = (4, 3) if at_least(depth_of(tile.vectors), k) else None
     op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place, result=_result(sizes, to, place))
 
@@ -204,12 +197,11 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
         emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
-    unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
-    assert all(isinstance(number, int) for number in unrolled.values())
+    line: Any = (sizes.kernel[2], sizes.strides[2], sizes.dilations[2])
+    assert all(isinstance(number, int) for number in line)
     operands, lanes = [x, w, epilogue.bias, epilogue.residual, y], tile_for(x.native, op.target).lanes
-    tile = depthwise.tile_of(op.target, lanes, unrolled["taps"], sizes.channels, sizes.result[2])
-    statics = {**unrolled, **tile, "lanes": lanes}
-    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, **epilogue.activation.arguments, **statics}
+    form = depthwise.form_for(op.target, lanes, line, sizes.channels, sizes.result[2])
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "form": form, **epilogue.activation.arguments}
     op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 
 

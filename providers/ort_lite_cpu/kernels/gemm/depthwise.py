@@ -6,14 +6,14 @@ that what they share of the input is still in the first cache level.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, TileEpilogue
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
 
@@ -29,30 +29,61 @@ MAX_STRIDE = 8
 """What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
 
 
-def tile_of(target: Target, lanes: int, taps: int, channels: Any, width: Any) -> dict[str, Any]:
-    """Statics. pixels: of a tile, in one line of output; vectors: of channels; held: whether there are registers for the weights of a
-    line too, which else are read wherever they are used.
+class DepthwiseForm(NamedTuple):
+    """What the kernel is compiled for: a line of the window, and the tile of pixels in one line of output."""
+
+    taps: StaticInt
+    stride: StaticInt
+    dilation: StaticInt
+    pixels: StaticInt
+    vectors: StaticInt
+    """Of channels."""
+    held: StaticInt
+    """1 if there are registers for the weights of a line, too, which are read wherever they are used otherwise."""
+    lanes: StaticInt
+
+
+def form_for(target: Target, lanes: int, line: tuple[int, int, int], channels: Any, width: Any) -> DepthwiseForm:
+    """Return the form for a line of (taps, stride, dilation), for images of so many channels and lines of `width` pixels.
 
     As many sums as keep the multipliers busy; a multiplication that is not fused needs registers for more than these. Widths are
     multiples of 7 more often than of 8. A tile of 4 pixels reads less than one of 7 for 3 taps, and more for 5. AArch64 loads several
     inputs at once, for which there have to be registers. Where lines are long, few tiles are at an edge, and wide kernels keep their
     weights beside 4 pixels.
     """
+    taps = line[0]
     small = isinstance(width, int) and (width <= 4 or (taps > 5 and width > 32))
     wide = target.vector_registers == 32 and target.architecture == "x86_64"
     sevens = isinstance(width, int) and width % 7 == 0
     two = isinstance(channels, int) and channels >= (2 if wide else 4) * lanes
     if not target.has_fma:
-        return {"pixels": 4, "vectors": 1, "held": False}
+        return DepthwiseForm(*line, 4, 1, 0, lanes)
     if small or (not wide and two and (taps < 5 or not sevens)):
         pixels, vectors = 4, 2 if two else 1
     else:
         pixels, vectors = 7 if sevens else 8, 2 if two and wide else 1
-    return {"pixels": pixels, "vectors": vectors, "held": vectors * (pixels + taps + 1) + 1 <= target.vector_registers}
+    held = vectors * (pixels + taps + 1) + 1 <= target.vector_registers
+    return DepthwiseForm(*line, pixels, vectors, int(held), lanes)
+
+
+class SeenLines(NamedTuple):
+    """Lines of an image that a tile sees: line i is at[i * step:], `width` pixels long, and the tile begins at its pixel `start`."""
+
+    at: Ptr
+    step: int
+    lines: int
+    start: int
+    width: int
 
 
 @native
-@extents(x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c")
+@extents(
+    x="g.n * g.id_ * g.ih * g.iw * g.c",
+    w="window.kh * window.kw * g.c",
+    bias="g.c",
+    residual="g.n * g.od * g.oh * g.ow * g.c",
+    y="g.n * g.od * g.oh * g.ow * g.c",
+)
 def depthwise(
     x: Ptr,
     w: Ptr,
@@ -63,33 +94,28 @@ def depthwise(
     window: Window,
     act: ActivationParameters,
     kind: Static,
-    taps: Static,
-    stride: Static,
-    dilation: Static,
-    pixels: Static,
-    vectors: Static,
-    held: Static,
-    lanes: Static,
+    form: DepthwiseForm,
     part: int,
     parts: int,
 ) -> int:
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in ConvolutionShape and Window; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Depths are 1, o is c, and the line of the form is that of the window. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     clips = act.low > -math.inf or act.high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     bands = (g.oh + ROWS - 1) // ROWS
+    pixels, stride = form.pixels, form.stride
     count = min(g.ow, pixels)
-    far = taps <= FAR_TAPS and g.n * (g.ih * g.iw + g.oh * g.ow) * g.c > FAR
+    far = form.taps <= FAR_TAPS and g.n * (g.ih * g.iw + g.oh * g.ow) * g.c > FAR
     for job in span(g.n * bands, part, parts):
         image, top = job // bands, job % bands * ROWS
         bottom = min(top + ROWS, g.oh)
         for tile in range((g.ow + pixels - 1) // pixels):
             column = max(min(tile * pixels, g.ow - pixels), 0)
             start = column * stride - window.pw
-            inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < g.iw
+            inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (form.taps - 1) * form.dilation < g.iw
             for row in range(top, bottom):
                 h = row * window.sh - window.ph
                 first = (-h + window.dh - 1) // window.dh if h < 0 else 0
@@ -99,17 +125,15 @@ def depthwise(
                 if g.iw == 0:  # what lies outside of a line reads its first column
                     last = first
                 at = ((image * g.oh + row) * g.ow + column) * g.c
-                a, b = shift(x, (image * g.ih + h + first * window.dh) * g.iw * g.c), shift(w, first * taps * g.c)
-                line, lines, rest, out = window.dh * g.iw * g.c, last - first, shift(residual, at), shift(y, at)
+                a, b = shift(x, (image * g.ih + h + first * window.dh) * g.iw * g.c), shift(w, first * form.taps * g.c)
+                seen, out = SeenLines(a, window.dh * g.iw * g.c, last - first, start, g.iw), shift(y, at)
                 if far:
                     below = (image * g.ih + h + (window.kh - 1) * window.dh + ROWS * window.sh) * g.iw + max(start, 0)
                     for i in range(window.sh):
                         _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
                     _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
-                _channels(
-                    a, line, start, g.iw, b, g.c, lines, bias, rest, out, count, inside, mode, act.low, act.high,
-                    taps, stride, dilation, pixels, vectors, held, lanes,
-                )  # fmt: skip
+                end = TileEpilogue(mode, bias, shift(residual, at), act.low, act.high)
+                _channels(seen, b, g.c, out, count, inside, end, form)
         if kind != "":
             activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, act.alpha, act.beta, kind)
     return OK
@@ -123,92 +147,54 @@ def _ask(x: Ptr, count: int) -> None:
 
 
 @native(inline=False)
-def _channels(
-    x: Ptr,
-    line: int,
-    start: int,
-    iw: int,
-    w: Ptr,
-    c: int,
-    lines: int,
-    bias: Ptr,
-    residual: Ptr,
-    y: Ptr,
-    count: int,
-    inside: int,
-    mode: int,
-    low: float,
-    high: float,
-    taps: Static,
-    stride: Static,
-    dilation: Static,
-    pixels: Static,
-    vectors: Static,
-    held: Static,
-    lanes: Static,
-) -> None:
+def _channels(seen: SeenLines, w: Ptr, c: int, y: Ptr, count: int, inside: int, end: TileEpilogue, form: DepthwiseForm) -> None:
     """One tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors.
 
     A loop each for tiles inside and at an edge: in one, what both prepare would be prepared for every tile.
     """
-    width, i = vectors * lanes, 0
+    width, i = form.vectors * form.lanes, 0
     if inside and c >= width:
         while i < c:
             i = min(i, c - width)
-            a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-            _tile(
-                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-                False, taps, stride, dilation, pixels, vectors, held, lanes,
-            )  # fmt: skip
+            own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
+            last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+            _tile(own, shift(w, i), c, shift(y, i), count, last, False, form, form.vectors, form.lanes)
             i += width
     elif c >= width:
         while i < c:
             i = min(i, c - width)
-            a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-            _tile(
-                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-                True, taps, stride, dilation, pixels, vectors, held, lanes,
-            )  # fmt: skip
+            own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
+            last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+            _tile(own, shift(w, i), c, shift(y, i), count, last, True, form, form.vectors, form.lanes)
             i += width
     while i < c:
-        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(
-            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-            True, taps, stride, dilation, pixels, 1, held, 1,
-        )  # fmt: skip
+        own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
+        last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+        _tile(own, shift(w, i), c, shift(y, i), count, last, True, form, 1, 1)
         i += 1
 
 
-@emitter("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
+@emitter(f"void(*F,i64,i64,i64,i64,*F,i64,*F,i64,i64,*F,*F,F,F,static,{','.join(['static'] * 7)},static,static)")
 def _tile(
     builder: Any,
-    x: Any,
-    line: Any,
-    start: Any,
-    iw: Any,
+    seen: Any,
     w: Any,
     c: Any,
-    lines: Any,
-    bias: Any,
-    residual: Any,
     y: Any,
     count: Any,
-    mode: Any,
-    low: Any,
-    high: Any,
+    end: Any,
     edge: bool,
-    taps: int,
-    stride: int,
-    dilation: int,
-    pixels: int,
+    form: DepthwiseForm,
     vectors: int,
-    held: bool,
     lanes: int,
 ) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
 
-    Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
+    Some vectors of channels: those of the form, or one channel. At an edge, columns outside of the line count as zeros, and only
+    `count` pixels are written.
     """
+    x, line, lines, start, iw = seen
+    taps, stride, dilation, pixels, held = form.taps, form.stride, form.dilation, form.pixels, form.held
     emit = Vectors(builder, x.type.pointee, lanes)
     columns = sorted({p * stride + j * dilation for p in range(pixels) for j in range(taps)})
     places, inside = {}, {}
@@ -252,14 +238,16 @@ def _tile(
 
     sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (pixels * vectors), along)[1]
     parts = [v * lanes for v in range(vectors)]
-    sums = emit.when(emit.bit(mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(bias, at) for at in parts] * pixels))
+    sums = emit.when(
+        emit.bit(end.mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(end.bias, at) for at in parts] * pixels)
+    )
     for p in range(pixels):
         own, at = sums[p * vectors : (p + 1) * vectors], emit.mul(c, p)
         if edge:
             with builder.if_then(builder.icmp_signed("<", emit.integer(p), count)):
-                _finish(emit, own, at, mode, residual, y, low, high)
+                _finish(emit, own, at, end, y)
         else:
-            _finish(emit, own, at, mode, residual, y, low, high)
+            _finish(emit, own, at, end, y)
 
 
 def _meeting(column: int, pixels: int, stride: int, dilation: int) -> list[tuple[int, int]]:
@@ -268,11 +256,11 @@ def _meeting(column: int, pixels: int, stride: int, dilation: int) -> list[tuple
     return [(p, tap) for p, (tap, rest) in pairs if rest == 0]
 
 
-def _finish(emit: Vectors, values: list[Any], at: Any, mode: Any, residual: Any, y: Any, low: Any, high: Any) -> None:
+def _finish(emit: Vectors, values: list[Any], at: Any, end: Any, y: Any) -> None:
     """Residual, limits and store of one pixel."""
     offsets = [v * emit.lanes for v in range(len(values))]
-    other, limits = emit.move(residual, at), (emit.splat(low), emit.splat(high))
-    values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))
-    values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(value, *limits) for value in v])
+    other, limits = emit.move(end.residual, at), (emit.splat(end.low), emit.splat(end.high))
+    values = emit.when(emit.bit(end.mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))
+    values = emit.when(emit.bit(end.mode, CLIP), values, lambda v: [emit.clip(value, *limits) for value in v])
     for value, offset in zip(values, offsets, strict=True):
         emit.store(value, emit.move(y, at), offset)
