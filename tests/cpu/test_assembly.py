@@ -64,15 +64,16 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
-    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.weights_fit(target, taps * taps)}
-    statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
-    return Spec.plain(plane_rows.band_of_rows, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+    behind, held = taps // 2 if in_place else -1, plane_rows.weights_fit(target, taps * taps)
+    lanes = tile_for("f32", target).lanes
+    form = plane_rows.PlaneForm(taps, taps, stride, stride, taps // 2, behind, int(held), lanes)
+    return Spec.plain(plane_rows.band_of_rows, signature, {"form": form, "behind": behind})
 
 
 def product_of_planes(target: Target) -> Spec:
     tile = tile_for("f32", target)
-    signature = "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,i64,i64,i64,f64,f64)"
-    return Spec.plain(planes._product, signature, {**tile.statics, "apart": planes.APART[0] // tile.lanes})
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64,*f32,i64,i64,i64)"
+    return Spec.plain(planes._product, signature, {"tile": tile, "apart": planes.APART[0] // tile.lanes})
 
 
 def integers(right: str, target: Target) -> Spec:

@@ -49,12 +49,12 @@ class Plane(Record):
     held: bool
 
     @property
-    def statics(self) -> dict[str, Any]:
-        """The constants that the kernel is compiled with, keyed by its parameter names."""
-        made = {"lines": self.lines, "taps": self.taps, "down": self.down, "across": self.across, "held": self.held}
+    def form(self) -> plane_rows.PlaneForm:
+        """What the kernel is compiled for."""
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
         in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
-        return {**made, "front": self.ahead, "behind": behind if in_place else -1}
+        numbers = self.lines, self.taps, self.down, self.across, self.ahead
+        return plane_rows.PlaneForm(*numbers, behind if in_place else -1, int(self.held), self.lanes)
 
     def scratch_size(self, band: int) -> int:
         """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
@@ -135,16 +135,9 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(DEPTH, sizes.channels + ones), tile.columns))
     y = op.output(0)
     operands = [x, w, epilogue.residual, y, scratch]
-    given: dict[str, Any] = {
-        "n": sizes.batch,
-        "m": sizes.outputs,
-        "k": sizes.channels,
-        "pixels": product(sizes.size),
-        "ones": ones,
-    }
-    op.emit(
-        planes.pointwise, operands, **given, **epilogue.activation.arguments, **tile.statics, work=sizes.work, result=whole(y)
-    )
+    numbers: Any = (sizes.batch, sizes.outputs, sizes.channels, product(sizes.size), ones)
+    given: dict[str, Any] = {"g": planes.PixelProduct(*numbers), "tile": tile, **epilogue.activation.arguments}
+    op.emit(planes.pointwise, operands, **given, work=sizes.work, result=whole(y))
 
 
 def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
@@ -176,15 +169,10 @@ class Depthwise(Record, eq=False):
         readers = value.readers
         return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The sizes, keyed by the kernels' parameter names, except for those that depend on how many rows are computed at once."""
-        shape = self.sizes.shape._asdict()
-        return (
-            {name: shape[name] for name in ("n", "c", "ih", "iw", "oh", "ow")}
-            | {"ph": self.sizes.window.ph}
-            | self.plane.statics
-        )
+    def shape(self, band: int) -> planes.PlaneShape:
+        """Return the shapes, where so many rows are computed at once."""
+        shape = self.sizes.shape
+        return planes.PlaneShape(shape.n, shape.c, shape.ih, shape.iw, shape.oh, shape.ow, self.sizes.window.ph, band)
 
     @property
     def weights(self) -> Tensor:
@@ -197,7 +185,7 @@ class Depthwise(Record, eq=False):
         band = plane.band(plane.scratch_size, planes.BAND)
         scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band)))
         operands = [x, self.weights, epilogue.bias, epilogue.residual, y, scratch]
-        given = {**self.arguments, **epilogue.activation.arguments, "band": band, "lanes": plane.lanes}
+        given: dict[str, Any] = {"g": self.shape(band), "form": plane.form, **epilogue.activation.arguments}
         op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4, result=whole(y))
 
 
@@ -209,8 +197,14 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     band = plane.band(lambda rows: rows * plane.ow, apart)
     scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band) + (sizes.channels + ones) * apart))
     operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, y := op.output(0), scratch]
-    given = {**first.arguments, "m": sizes.outputs, "band": band, "ones": ones, "low1": between.low, "high1": between.high}
-    given |= {"narrow": plane.lanes, "apart": apart // tile.lanes, **epilogue.activation.arguments, **tile.statics}
+    numbers: Any = (sizes.outputs, ones, between.low, between.high, apart // tile.lanes)
+    given: dict[str, Any] = {
+        "g": first.shape(band),
+        "product": planes.SeparableProduct(*numbers),
+        "form": plane.form,
+        "tile": tile,
+    }
+    given |= epilogue.activation.arguments
     op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work, result=whole(y))
 
 

@@ -4,10 +4,10 @@ Vectors hold pixels of a row, and a tile some rows: what these share of the inpu
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitter, like, native, shift
+from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.microkernel import CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -16,10 +16,28 @@ ROWS = 4
 MAX_TAPS = 49
 """Kernels up to this size are unrolled."""
 MAX_STRIDE = 2
+FORM = ",".join(["static"] * 8)
+"""The fields of a PlaneForm in the signature of an emitted function."""
+
+
+class PlaneForm(NamedTuple):
+    """What kernels are compiled for: a window of lines x taps with strides `down` and `across`, and how rows of a plane are read."""
+
+    lines: StaticInt
+    taps: StaticInt
+    down: StaticInt
+    across: StaticInt
+    front: StaticInt
+    """Columns of zeros before the image."""
+    behind: StaticInt
+    """Columns of zeros after it; -1 if rows are computed from a copy with padding."""
+    held: StaticInt
+    """1 if there are registers for all weights of a channel: see `weights_fit`."""
+    lanes: StaticInt
 
 
 def weights_fit(target: Target, taps: int) -> bool:
-    """Whether there are registers for all weights of a channel beside sums and inputs; else they are read when used.
+    """Return True if all weights of a channel have registers beside sums and inputs; otherwise they are read when they are used.
 
     A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once.
     """
@@ -28,8 +46,9 @@ def weights_fit(target: Target, taps: int) -> bool:
 
 
 def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) -> bool:
-    """Whether rows of `width` results are computed from the image itself, with so many columns of zeros around it: a vector sees
-    those of one side at most, and no more than it has lanes.
+    """Return True if rows of `width` results are computed from the image itself, with so many columns of zeros around it.
+
+    A vector sees those of one side at most, and no more than it has lanes.
     """
     if not (0 <= front < lanes and 0 <= behind < lanes):
         return False
@@ -38,7 +57,7 @@ def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) ->
 
 @native
 def begin_table(table: Ptr, low: float, high: float, seen: int) -> None:
-    """What `band_of_rows` reads, but for the bias: limits, and zeros for the `seen` elements of a padded copy."""
+    """Write what `band_of_rows` reads, but for the bias: limits, and zeros for the `seen` elements of a padded copy."""
     table[0], table[1] = like(table, low), like(table, high)
     for i in range(3, 3 + seen):
         table[i] = like(table, 0)
@@ -57,39 +76,30 @@ def band_of_rows(
     iw: int,
     ow: int,
     mode: int,
-    lines: Static,
-    taps: Static,
-    down: Static,
-    across: Static,
-    front: Static,
+    form: PlaneForm,
     behind: Static,
-    held: Static,
-    lanes: Static,
 ) -> None:
     """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it.
 
     table: lower limit, upper limit, bias, and behind them zeros as `_pad` leaves them. The three are read whenever they are used,
     which leaves their registers to sums and weights.
-    front: columns of zeros before the image; behind: those after it, -1 where rows are computed from a copy with padding.
+    `behind` is that of the form, on which the compiler decides.
     """
-    copied, pitch, row = shift(table, 3), ow + (taps - 1) // across, 0
+    down, across = form.down, form.across
+    copied, pitch, row = shift(table, 3), ow + (form.taps - 1) // across, 0
     if behind < 0:
-        _pad(x, copied, top, (count - 1) * down + lines, ih, iw, front, pitch, across, lanes)
+        _pad(x, copied, top, (count - 1) * down + form.lines, ih, iw, form.front, pitch, form.across, form.lanes)
     while row < count:
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
         if behind >= 0 and many:
-            _rows_in_place(
-                x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, lines, taps, down, front, behind, held, lanes
-            )
+            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind >= 0:
-            _rows_in_place(
-                x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, lines, taps, down, front, behind, held, lanes
-            )
+            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
         elif many:
-            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, ROWS, lines, taps, down, across, held, lanes)
+            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, ROWS, form)
         else:
-            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, 1, lines, taps, down, across, held, lanes)
+            _rows_from_copy(a, pitch, w, table, other, out, ow, mode, 1, form)
         row += ROWS if many else 1
 
 
@@ -137,7 +147,7 @@ def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> No
     emit.loop(emit.integer(0), builder.add(count, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitter("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
+@emitter(f"void(*F,i64,*F,*F,*F,*F,i64,i64,static,{FORM})")
 def _rows_from_copy(
     builder: Any,
     x: Any,
@@ -149,18 +159,14 @@ def _rows_from_copy(
     ow: Any,
     mode: Any,
     rows: int,
-    lines: int,
-    taps: int,
-    down: int,
-    across: int,
-    held: bool,
-    lanes: int,
+    form: PlaneForm,
 ) -> None:
     """y (rows, ow) of one plane from x ((rows - 1) * down + lines, across, pitch), as `_pad` leaves it.
 
     The last vector of a row ends with it, and computes again what the one before has too.
     """
-    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
+    across, lanes = form.across, form.lanes
+    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, form)
     emit, end = tile.emit, builder.sub(ow, tile.emit.integer(lanes))
 
     def along(position: Any, _: Sequence[Any]) -> list[Any]:
@@ -178,7 +184,7 @@ def _rows_from_copy(
     emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitter("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
+@emitter(f"void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,{FORM})")
 def _rows_in_place(
     builder: Any,
     x: Any,
@@ -193,13 +199,7 @@ def _rows_in_place(
     ow: Any,
     mode: Any,
     rows: int,
-    lines: int,
-    taps: int,
-    down: int,
-    front: int,
-    behind: int,
-    held: bool,
-    lanes: int,
+    form: PlaneForm,
 ) -> None:
     """y (rows, ow) of one plane, whose first row sees rows `top` and following of x (ih, iw), with a stride of 1 along them.
 
@@ -207,7 +207,8 @@ def _rows_in_place(
     see them: what they read is moved by so many lanes. Vectors between them overlap where they have to. ow is lanes, or
     lanes + front + behind at least.
     """
-    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
+    lines, taps, down, front, behind, lanes = form.lines, form.taps, form.down, form.front, form.behind, form.lanes
+    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, form)
     emit = tile.emit
     sources = []
     for line in range((rows - 1) * down + lines):
@@ -257,23 +258,11 @@ class _Rows:
     """
 
     def __init__(
-        self,
-        emit: Vectors,
-        w: Any,
-        table: Any,
-        residual: Any,
-        y: Any,
-        ow: Any,
-        mode: Any,
-        rows: int,
-        lines: int,
-        taps: int,
-        down: int,
-        held: bool,
+        self, emit: Vectors, w: Any, table: Any, residual: Any, y: Any, ow: Any, mode: Any, rows: int, form: PlaneForm
     ) -> None:
         self.emit, self.w, self.table, self.residual, self.y, self.ow, self.mode = emit, w, table, residual, y, ow, mode
-        self.rows, self.lines, self.taps, self.down = rows, lines, taps, down
-        self.weights = [self._read(w, tap) for tap in range(lines * taps)] if held else []
+        self.rows, self.lines, self.taps, self.down = rows, form.lines, form.taps, form.down
+        self.weights = [self._read(w, tap) for tap in range(form.lines * form.taps)] if form.held else []
 
     def _read(self, pointer: Any, number: int) -> Any:
         return self.emit.splat(self.emit.builder.load(self.emit.move(pointer, self.emit.integer(number))))

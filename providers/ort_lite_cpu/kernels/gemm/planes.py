@@ -5,15 +5,25 @@ Where images come and go in that order, as at the borders of a model, nothing is
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, LeftOperand, TileEpilogue, panel, tile
+from ort_lite_cpu.kernels.gemm.microkernel import (
+    ACCUMULATE,
+    CLIP,
+    RESIDUAL,
+    SHARES,
+    LeftOperand,
+    Tile,
+    TileEpilogue,
+    panel,
+    tile,
+)
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
-from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, band_of_rows, begin_table
+from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, PlaneForm, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
 
@@ -24,13 +34,58 @@ APART = (272, 528)
 so that neighbours do not fight for places in a cache."""
 
 
+class PixelProduct(NamedTuple):
+    """Sizes of y (n, m, pixels) = w (m, k + ones) @ x (n, k + ones, pixels), where x has `ones` rows of ones that are not in memory."""
+
+    n: int
+    m: int
+    k: int
+    pixels: int
+    ones: int
+
+
+class PlaneShape(NamedTuple):
+    """Shapes of a depthwise convolution from x (n, c, ih, iw) to y (n, c, oh, ow)."""
+
+    n: int
+    c: int
+    ih: int
+    iw: int
+    oh: int
+    ow: int
+    ph: int
+    """Rows of padding above x."""
+    band: int
+    """Rows of y that are computed at one place."""
+
+
+class SeparableProduct(NamedTuple):
+    """The product behind a depthwise convolution: m outputs of clip(y, low, high), with `ones` rows of ones as in PixelProduct."""
+
+    m: int
+    ones: int
+    low: float
+    high: float
+    apart: StaticInt
+    """Vectors of the product's tile from one channel to the next of what is handed over."""
+
+
+class Ahead(NamedTuple):
+    """What is read next, and fetched meanwhile: of each channel `length` elements, `step` apart from `at` on."""
+
+    at: Ptr
+    step: int
+    channels: int
+    length: int
+
+
 @native
 @extents(
-    x="n * k * pixels",
-    w="m * (k + ones)",
-    residual="n * m * pixels",
-    y="n * m * pixels",
-    scratch="parts * min(DEPTH, k + ones) * vectors * lanes",
+    x="g.n * g.k * g.pixels",
+    w="g.m * (g.k + g.ones)",
+    residual="g.n * g.m * g.pixels",
+    y="g.n * g.m * g.pixels",
+    scratch="parts * min(DEPTH, g.k + g.ones) * tile.vectors * tile.lanes",
 )
 def pointwise(
     x: Ptr,
@@ -38,104 +93,69 @@ def pointwise(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    m: int,
-    k: int,
-    pixels: int,
-    ones: int,
+    g: PixelProduct,
     act: ActivationParameters,
     kind: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
     """y (n, m, pixels) = kind(clip(w (m, k + ones) @ x (n, k, pixels) + residual, low, high)).
 
-    With `ones` 1 there is another row below x, of ones: what w has for it is the bias, since a product with 1 is exact. scratch (parts,
-    min(DEPTH, k + ones), vectors * lanes). Parts share panels of pixels. Spec: ONNX Conv-22 with a kernel of one element.
+    With `g.ones` 1 there is another row below x, of ones: what w has for it is the bias, since a product with 1 is exact. scratch is
+    (parts, min(DEPTH, k + ones), vectors * lanes). Parts share panels of pixels. Spec: ONNX Conv-22 with a kernel of one element.
     """
-    width = vectors * lanes
+    pixels = g.pixels
+    width = tile.vectors * tile.lanes
     across = (pixels + width - 1) // width
-    factors = shift(scratch, part * min(DEPTH, k + ones) * width)
+    factors = shift(scratch, part * min(DEPTH, g.k + g.ones) * width)
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
-    for job in span(n * across, part, parts):
+    for job in span(g.n * across, part, parts):
         image, j = job // across, job % across * width
-        count, at = min(width, pixels - j), image * m * pixels + j
-        source, other, out = shift(x, image * k * pixels + j), shift(residual, at), shift(y, at)
-        _panel_of_pixels(
-            source, pixels, w, other, out, pixels, factors, m, k, ones, count, mode, act.low, act.high, rows, vectors, lanes
-        )
+        count, at = min(width, pixels - j), image * g.m * pixels + j
+        source, out = shift(x, image * g.k * pixels + j), shift(y, at)
+        end = TileEpilogue(mode, w, shift(residual, at), act.low, act.high)
+        _panel_of_pixels(source, w, out, factors, g, count, end, tile)
         if kind != "":
-            activate(out, pixels, m, count, act.alpha, act.beta, kind)
+            activate(out, pixels, g.m, count, act.alpha, act.beta, kind)
     return OK
 
 
 @native(inline=False)
-def _panel_of_pixels(
-    x: Ptr,
-    ldx: int,
-    w: Ptr,
-    residual: Ptr,
-    y: Ptr,
-    ldy: int,
-    factors: Ptr,
-    m: int,
-    k: int,
-    ones: int,
-    count: int,
-    final: int,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-) -> None:
-    """y (m, count) = w (m, k + ones) @ x (k, count), of rows ldy and ldx apart; count <= vectors * lanes; `final` as a tile's mode.
+def _panel_of_pixels(x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, count: int, end: TileEpilogue, tile: Tile) -> None:
+    """y (m, count) = end(w (m, k + ones) @ x (k, count)), rows of x and y `g.pixels` apart; count <= vectors * lanes.
 
     x is packed into factors (DEPTH, vectors * lanes). Meanwhile the panel that follows in x and in y is fetched, since lines that are
     pages apart are not foreseen.
     """
-    width, total = vectors * lanes, k + ones
+    rows, line = tile.rows, g.pixels
+    width, total = tile.vectors * tile.lanes, g.k + g.ones
     pieces, size = cut(total, DEPTH)
-    tiles = (m + rows - 1) // rows
+    tiles = (g.m + rows - 1) // rows
     for piece in range(pieces):
         start = piece * size
         depth = min(size, total - start)
-        packed = min(depth, k - start)
-        source = shift(x, start * ldx)
+        packed = min(depth, g.k - start)
+        source = shift(x, start * line)
         if count == width:
-            _pack(source, ldx, packed, factors, vectors, lanes)
+            _pack(source, line, packed, factors, tile.vectors, tile.lanes)
         else:
-            pack_panel(source, ldx, False, count, packed, 1.0, factors, vectors, lanes)
+            pack_panel(source, line, False, count, packed, 1.0, factors, tile.vectors, tile.lanes)
         for i in range(packed * width, depth * width):
             factors[i] = like(x, 1)
-        mode = (0 if piece == 0 else ACCUMULATE) + (final if piece == pieces - 1 else 0)
+        mode = (0 if piece == 0 else ACCUMULATE) + (end.mode if piece == pieces - 1 else 0)
         for number in range(tiles):
-            for line in range(packed * number // tiles, packed * (number + 1) // tiles):
+            for seen in range(packed * number // tiles, packed * (number + 1) // tiles):
                 for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(source, line * ldx + i))
+                    prefetch_second(shift(source, seen * line + i))
             row = number * rows
-            for line in range(row, min(row + rows, m)):
+            for written in range(row, min(row + rows, g.m)):
                 for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(y, line * ldy + i))
-            a, c, other = shift(w, row * total + start), shift(y, row * ldy), shift(residual, row * ldy)
-            few, f = min(rows, m - row), factors
-            panel(
-                LeftOperand(a, total, 0, 1),
-                f,
-                f,
-                c,
-                ldy,
-                few,
-                count,
-                depth,
-                TileEpilogue(mode, w, other, low, high),
-                rows,
-                vectors,
-                lanes,
-            )
+                    prefetch_second(shift(y, written * line + i))
+            left, c = LeftOperand(shift(w, row * total + start), total, 0, 1), shift(y, row * line)
+            own = TileEpilogue(mode, w, shift(end.residual, row * line), end.low, end.high)
+            few, f = min(rows, g.m - row), factors
+            panel(left, f, f, c, line, few, count, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @emitter("void(*F,i64,i64,*F,static,static)")
@@ -155,12 +175,12 @@ def _pack(builder: Any, x: Any, ldx: Any, k: Any, y: Any, vectors: int, lanes: i
 
 @native
 @extents(
-    x="n * c * ih * iw",
-    w="c * lines * taps",
-    bias="c",
-    residual="n * c * oh * ow",
-    y="n * c * oh * ow",
-    scratch="parts * (3 + ((band - 1) * down + lines) * across * (ow + (taps - 1) // across))",
+    x="g.n * g.c * g.ih * g.iw",
+    w="g.c * form.lines * form.taps",
+    bias="g.c",
+    residual="g.n * g.c * g.oh * g.ow",
+    y="g.n * g.c * g.oh * g.ow",
+    scratch="parts * (3 + ((g.band - 1) * form.down + form.lines) * form.across * (g.ow + (form.taps - 1) // form.across))",
 )
 def depthwise_planes(
     x: Ptr,
@@ -169,52 +189,36 @@ def depthwise_planes(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    ih: int,
-    iw: int,
-    oh: int,
-    ow: int,
-    ph: int,
-    band: int,
+    g: PlaneShape,
     act: ActivationParameters,
     kind: Static,
-    lines: Static,
-    taps: Static,
-    down: Static,
-    across: Static,
-    front: Static,
-    behind: Static,
-    held: Static,
-    lanes: Static,
+    form: PlaneForm,
     part: int,
     parts: int,
 ) -> int:
     """y (n, c, oh, ow) = kind(clip(conv(x (n, c, ih, iw), w (c, lines, taps)) + bias (c,) + residual, low, high)).
 
-    Strides are down and across; ph, front >= 0 pad in front, what lies behind is zeros as well; ow >= lanes. `band` output rows
-    are computed from a copy of the input rows that they see. Parts share rows of all channels, as those of a product behind it do.
+    The padding above, `g.ph`, and in front is not negative; what lies behind is zeros as well; ow >= lanes. `g.band` output rows are
+    computed from a copy of the input rows that they see. Parts share rows of all channels, as those of a product behind it do.
     Spec: ONNX Conv-22 with group = C = M.
     """
-    seen = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)
+    oh, ow, band = g.oh, g.ow, g.band
+    seen = ((band - 1) * form.down + form.lines) * form.across * (ow + (form.taps - 1) // form.across)
     table = shift(scratch, part * (3 + seen))
     begin_table(table, act.low, act.high, seen)
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
     groups = max((oh + ROWS - 1) // ROWS, 1)
-    first, last = n * groups * part // parts, n * groups * (part + 1) // parts
+    first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
         begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
-        for plane in range(image * c, image * c + c):
-            channel = plane % c
+        for plane in range(image * g.c, image * g.c + g.c):
+            channel = plane % g.c
             table[2] = like(x, 0) if null(bias) else bias[channel]
-            a, b = shift(x, plane * ih * iw), shift(w, channel * lines * taps)
+            a, b = shift(x, plane * g.ih * g.iw), shift(w, channel * form.lines * form.taps)
             for top in range(begin, end, band):
                 at, count = (plane * oh + top) * ow, min(band, end - top)
-                out, other = shift(y, at), shift(residual, at)
-                h = top * down - ph
-                band_of_rows(
-                    a, b, table, other, out, h, count, ih, iw, ow, mode, lines, taps, down, across, front, behind, held, lanes
-                )
+                out, other, h = shift(y, at), shift(residual, at), top * form.down - g.ph
+                band_of_rows(a, b, table, other, out, h, count, g.ih, g.iw, ow, mode, form, form.behind)
             if kind != "":
                 activate(shift(y, (plane * oh + begin) * ow), 0, 1, (end - begin) * ow, act.alpha, act.beta, kind)
     return OK
@@ -222,13 +226,14 @@ def depthwise_planes(
 
 @native
 @extents(
-    x="n * c * ih * iw",
-    w="c * lines * taps",
-    bias="c",
-    w2="m * (c + ones)",
-    residual="n * m * oh * ow",
-    y="n * m * oh * ow",
-    scratch="parts * ((c + ones) * apart * lanes + 3 + ((band - 1) * down + lines) * across * (ow + (taps - 1) // across))",
+    x="g.n * g.c * g.ih * g.iw",
+    w="g.c * form.lines * form.taps",
+    bias="g.c",
+    w2="product.m * (g.c + product.ones)",
+    residual="g.n * product.m * g.oh * g.ow",
+    y="g.n * product.m * g.oh * g.ow",
+    scratch="parts * ((g.c + product.ones) * product.apart * tile.lanes"
+    " + 3 + ((g.band - 1) * form.down + form.lines) * form.across * (g.ow + (form.taps - 1) // form.across))",
 )
 def separable(
     x: Ptr,
@@ -238,87 +243,49 @@ def separable(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    ih: int,
-    iw: int,
-    m: int,
-    oh: int,
-    ow: int,
-    ph: int,
-    band: int,
-    ones: int,
-    low1: float,
-    high1: float,
+    g: PlaneShape,
+    product: SeparableProduct,
     act: ActivationParameters,
     kind: Static,
-    lines: Static,
-    taps: Static,
-    down: Static,
-    across: Static,
-    front: Static,
-    behind: Static,
-    held: Static,
-    narrow: Static,
-    rows: Static,
-    vectors: Static,
-    apart: Static,
-    lanes: Static,
+    form: PlaneForm,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
-    """`pointwise` of clip(`depthwise_planes`, low1, high1), of which `band` rows at a time are made, and never leave the caches.
+    """y (n, m, oh, ow) = `pointwise` of clip(`depthwise_planes`, product.low, product.high).
 
-    narrow: lanes of the depthwise part; others as there. band * ow <= apart * lanes. Parts share rows.
+    `g.band` rows at a time are computed by both, and never leave the caches; band * ow <= apart * lanes. Parts share rows.
     """
-    seen, pixels, k = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across), oh * ow, c + ones
-    between = shift(scratch, part * k * apart * lanes)
-    table = shift(scratch, parts * k * apart * lanes + part * (3 + seen))
-    begin_table(table, low1, high1, seen)
-    for i in range(c * apart * lanes, k * apart * lanes):
+    c, m, oh, ow, band = g.c, product.m, g.oh, g.ow, g.band
+    line = product.apart * tile.lanes
+    seen = ((band - 1) * form.down + form.lines) * form.across * (ow + (form.taps - 1) // form.across)
+    pixels, k = oh * ow, c + product.ones
+    between = shift(scratch, part * k * line)
+    table = shift(scratch, parts * k * line + part * (3 + seen))
+    begin_table(table, product.low, product.high, seen)
+    for i in range(c * line, k * line):
         between[i] = like(x, 1)
-    mode1 = CLIP if low1 > -math.inf or high1 < math.inf else 0
+    mode1 = CLIP if product.low > -math.inf or product.high < math.inf else 0
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
     groups = max((oh + ROWS - 1) // ROWS, 1)
-    first, last = n * groups * part // parts, n * groups * (part + 1) // parts
+    first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
         begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
         for top in range(begin, end, band):
             count, at = min(band, end - top), image * m * pixels + top * ow
-            out, other = shift(y, at), shift(residual, at)
+            out = shift(y, at)
             for channel in range(c):
                 table[2] = like(x, 0) if null(bias) else bias[channel]
-                a, b = shift(x, (image * c + channel) * ih * iw), shift(w, channel * lines * taps)
+                a, b = shift(x, (image * c + channel) * g.ih * g.iw), shift(w, channel * form.lines * form.taps)
                 for row in range(channel * m // c, (channel + 1) * m // c):
                     for i in range(0, count * ow, 16):
                         prefetch_second(shift(out, row * pixels + i))
-                f, h = shift(between, channel * apart * lanes), top * down - ph
-                band_of_rows(
-                    a, b, table, f, f, h, count, ih, iw, ow, mode1, lines, taps, down, across, front, behind, held, narrow
-                )
-            soon = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
-            some, step, many = count * ow, ih * iw, band * down * iw
-            _product(
-                between,
-                w2,
-                other,
-                out,
-                pixels,
-                m,
-                k,
-                some,
-                mode,
-                soon,
-                step,
-                c,
-                many,
-                act.low,
-                act.high,
-                rows,
-                vectors,
-                apart,
-                lanes,
-            )
+                f, h = shift(between, channel * line), top * form.down - g.ph
+                band_of_rows(a, b, table, f, f, h, count, g.ih, g.iw, ow, mode1, form, form.behind)
+            soon = shift(x, (image * c * g.ih + (top + count) * form.down + form.lines - 1 - g.ph) * g.iw)
+            ahead = Ahead(soon, g.ih * g.iw, c, band * form.down * g.iw)
+            last_steps = TileEpilogue(mode, w2, shift(residual, at), act.low, act.high)
+            _product(between, w2, out, pixels, m, k, count * ow, last_steps, ahead, tile, product.apart)
             if kind != "":
                 activate(out, pixels, m, count * ow, act.alpha, act.beta, kind)
     return OK
@@ -328,41 +295,33 @@ def separable(
 def _product(
     x: Ptr,
     w: Ptr,
-    residual: Ptr,
     y: Ptr,
     ldy: int,
     m: int,
     k: int,
     count: int,
-    mode: int,
-    ahead: Ptr,
-    step: int,
-    channels: int,
-    length: int,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
+    end: TileEpilogue,
+    ahead: Ahead,
+    tile: Tile,
     apart: Static,
-    lanes: Static,
 ) -> None:
-    """y (m, count) = w (m, k) @ x (k, count), of rows ldy and apart * lanes apart.
+    """y (m, count) = end(w (m, k) @ x (k, count)), rows of y `ldy` apart and of x `apart * tile.lanes`.
 
-    Meanwhile what is read next is fetched, since lines that are pages apart are not foreseen: of each channel `length` elements,
-    `step` apart from `ahead` on.
+    Meanwhile what is read next is fetched, since lines that are pages apart are not foreseen.
     """
-    width = vectors * lanes
+    rows, width = tile.rows, tile.vectors * tile.lanes
     tiles = (m + rows - 1) // rows
     calls, call = tiles * ((count + width - 1) // width), 0
     for j in range(0, count, width):
         for number in range(tiles):
-            for channel in range(channels * call // calls, channels * (call + 1) // calls):
-                for i in range(0, length, 16):
-                    prefetch_second(shift(ahead, channel * step + i))
+            for channel in range(ahead.channels * call // calls, ahead.channels * (call + 1) // calls):
+                for i in range(0, ahead.length, 16):
+                    prefetch_second(shift(ahead.at, channel * ahead.step + i))
             call += 1
             row = number * rows
-            a, b, c, other = shift(w, row * k), shift(x, j), shift(y, row * ldy + j), shift(residual, row * ldy + j)
-            _tiles(a, b, c, ldy, min(rows, m - row), count - j, k, mode, other, low, high, rows, vectors, apart, lanes)
+            a, b, c = shift(w, row * k), shift(x, j), shift(y, row * ldy + j)
+            own = TileEpilogue(end.mode, a, shift(end.residual, row * ldy + j), end.low, end.high)
+            _tiles(a, b, c, ldy, min(rows, m - row), count - j, k, own, tile.rows, tile.vectors, apart, tile.lanes)
 
 
 @native
@@ -374,84 +333,27 @@ def _tiles(
     m: int,
     n: int,
     k: int,
-    mode: int,
-    residual: Ptr,
-    low: float,
-    high: float,
+    end: TileEpilogue,
     rows: Static,
     vectors: Static,
     apart: Static,
     lanes: Static,
 ) -> None:
-    """Up to `rows` rows and vectors * lanes columns: as `microkernel.panel`, of a right operand whose rows are apart * lanes apart."""
+    """c (m, n) = end(a (m, k) @ b (k, n)), up to `rows` rows and vectors * lanes columns; rows of b are apart * lanes apart."""
     i = 0
     if m == rows:
+        left = LeftOperand(a, k, 0, 1)
         if vectors > 3 and n <= 2 * lanes:
-            tile(
-                LeftOperand(a, k, 0, 1),
-                b,
-                b,
-                c,
-                ldc,
-                n,
-                k,
-                TileEpilogue(mode, a, residual, low, high),
-                rows,
-                2,
-                apart,
-                lanes,
-                SHARES,
-            )
+            tile(left, b, b, c, ldc, n, k, end, rows, 2, apart, lanes, SHARES)
         else:
-            tile(
-                LeftOperand(a, k, 0, 1),
-                b,
-                b,
-                c,
-                ldc,
-                n,
-                k,
-                TileEpilogue(mode, a, residual, low, high),
-                rows,
-                vectors,
-                apart,
-                lanes,
-                SHARES,
-            )
+            tile(left, b, b, c, ldc, n, k, end, rows, vectors, apart, lanes, SHARES)
         i = rows
     while i < m:
-        x, y, other = shift(a, i * k), shift(c, i * ldc), shift(residual, i * ldc)
+        left, y = LeftOperand(shift(a, i * k), k, 0, 1), shift(c, i * ldc)
+        own = TileEpilogue(end.mode, end.bias, shift(end.residual, i * ldc), end.low, end.high)
         if rows > 4 and m - i >= 4:
-            tile(
-                LeftOperand(x, k, 0, 1),
-                b,
-                b,
-                y,
-                ldc,
-                n,
-                k,
-                TileEpilogue(mode, x, other, low, high),
-                4,
-                vectors,
-                apart,
-                lanes,
-                SHARES,
-            )
+            tile(left, b, b, y, ldc, n, k, own, 4, vectors, apart, lanes, SHARES)
             i += 4
         else:
-            tile(
-                LeftOperand(x, k, 0, 1),
-                b,
-                b,
-                y,
-                ldc,
-                n,
-                k,
-                TileEpilogue(mode, x, other, low, high),
-                1,
-                vectors,
-                apart,
-                lanes,
-                SHARES,
-            )
+            tile(left, b, b, y, ldc, n, k, own, 1, vectors, apart, lanes, SHARES)
             i += 1
