@@ -72,8 +72,9 @@ def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
 
 def product_of_planes(target: Target) -> Spec:
     tile = tile_for("f32", target)
-    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64,*f32,i64,i64,i64)"
-    return Spec.plain(planes._product, signature, {"tile": tile, "apart": planes.APART[0] // tile.lanes})
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64,*f32,i64,i64,i64,i64,i64,f64,f64)"
+    statics = {f"product.{name}": value for name, value in tile._asdict().items()}
+    return Spec.plain(planes._product, signature, {**statics, "product.apart": planes.APART[0] // tile.lanes})
 
 
 def integers(right: str, target: Target) -> Spec:

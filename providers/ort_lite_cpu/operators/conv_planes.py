@@ -197,12 +197,11 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     band = plane.band(lambda rows: rows * plane.ow, apart)
     scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band) + (sizes.channels + ones) * apart))
     operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, y := op.output(0), scratch]
-    numbers: Any = (sizes.outputs, ones, between.low, between.high, apart // tile.lanes)
+    numbers: Any = (sizes.outputs, ones, between.low, between.high, *tile, apart // tile.lanes)
     given: dict[str, Any] = {
         "g": first.shape(band),
         "product": planes.SeparableProduct(*numbers),
         "form": plane.form,
-        "tile": tile,
     }
     given |= epilogue.activation.arguments
     op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work, result=whole(y))

@@ -60,14 +60,20 @@ class PlaneShape(NamedTuple):
 
 
 class SeparableProduct(NamedTuple):
-    """The product behind a depthwise convolution: m outputs of clip(y, low, high), with `ones` rows of ones as in PixelProduct."""
+    """The product behind a depthwise convolution: m outputs of clip(y, low, high), with `ones` rows of ones as in PixelProduct.
+
+    rows, vectors and lanes are those of its register tile.
+    """
 
     m: int
     ones: int
     low: float
     high: float
+    rows: StaticInt
+    vectors: StaticInt
+    lanes: StaticInt
     apart: StaticInt
-    """Vectors of the product's tile from one channel to the next of what is handed over."""
+    """Vectors from one channel to the next of what is handed over."""
 
 
 class Ahead(NamedTuple):
@@ -232,7 +238,7 @@ def depthwise_planes(
     w2="product.m * (g.c + product.ones)",
     residual="g.n * product.m * g.oh * g.ow",
     y="g.n * product.m * g.oh * g.ow",
-    scratch="parts * ((g.c + product.ones) * product.apart * tile.lanes"
+    scratch="parts * ((g.c + product.ones) * product.apart * product.lanes"
     " + 3 + ((g.band - 1) * form.down + form.lines) * form.across * (g.ow + (form.taps - 1) // form.across))",
 )
 def separable(
@@ -248,16 +254,15 @@ def separable(
     act: ActivationParameters,
     kind: Static,
     form: PlaneForm,
-    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
     """y (n, m, oh, ow) = `pointwise` of clip(`depthwise_planes`, product.low, product.high).
 
-    `g.band` rows at a time are computed by both, and never leave the caches; band * ow <= apart * lanes. Parts share rows.
+    `g.band` rows at a time are computed by both, and never leave the caches. Parts share rows.
     """
     c, m, oh, ow, band = g.c, product.m, g.oh, g.ow, g.band
-    line = product.apart * tile.lanes
+    line = product.apart * product.lanes
     seen = ((band - 1) * form.down + form.lines) * form.across * (ow + (form.taps - 1) // form.across)
     pixels, k = oh * ow, c + product.ones
     between = shift(scratch, part * k * line)
@@ -285,7 +290,7 @@ def separable(
             soon = shift(x, (image * c * g.ih + (top + count) * form.down + form.lines - 1 - g.ph) * g.iw)
             ahead = Ahead(soon, g.ih * g.iw, c, band * form.down * g.iw)
             last_steps = TileEpilogue(mode, w2, shift(residual, at), act.low, act.high)
-            _product(between, w2, out, pixels, m, k, count * ow, last_steps, ahead, tile, product.apart)
+            _product(between, w2, out, pixels, m, k, count * ow, last_steps, ahead, product)
             if kind != "":
                 activate(out, pixels, m, count * ow, act.alpha, act.beta, kind)
     return OK
@@ -302,14 +307,13 @@ def _product(
     count: int,
     end: TileEpilogue,
     ahead: Ahead,
-    tile: Tile,
-    apart: Static,
+    product: SeparableProduct,
 ) -> None:
-    """y (m, count) = end(w (m, k) @ x (k, count)), rows of y `ldy` apart and of x `apart * tile.lanes`.
+    """y (m, count) = end(w (m, k) @ x (k, count)), rows of y `ldy` apart and of x `apart * lanes`.
 
     Meanwhile what is read next is fetched, since lines that are pages apart are not foreseen.
     """
-    rows, width = tile.rows, tile.vectors * tile.lanes
+    rows, width = product.rows, product.vectors * product.lanes
     tiles = (m + rows - 1) // rows
     calls, call = tiles * ((count + width - 1) // width), 0
     for j in range(0, count, width):
@@ -321,7 +325,9 @@ def _product(
             row = number * rows
             a, b, c = shift(w, row * k), shift(x, j), shift(y, row * ldy + j)
             own = TileEpilogue(end.mode, a, shift(end.residual, row * ldy + j), end.low, end.high)
-            _tiles(a, b, c, ldy, min(rows, m - row), count - j, k, own, tile.rows, tile.vectors, apart, tile.lanes)
+            _tiles(
+                a, b, c, ldy, min(rows, m - row), count - j, k, own, product.rows, product.vectors, product.apart, product.lanes
+            )
 
 
 @native
