@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.shapes import equal, less, modulo, select
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.op import NodeLowering
 
 MOST = 2**31 - 1
@@ -34,9 +35,32 @@ def check_groups(op: NodeLowering, channels: Dim, groups: int, what: str = "grou
     op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
 
 
+class Volume(NamedTuple):
+    """Depth, height and width, for kernels."""
+
+    d: int
+    h: int
+    w: int
+
+
+def volume(values: Sequence[Dim]) -> Volume:
+    """Return 1 to 3 spatial sizes as three; axes in front that are missing have size 1."""
+    return Volume(*_three(values, 1))
+
+
+def window_of(kernel: Sequence[Dim], strides: Sequence[Dim], pads: Sequence[Dim], dilations: Sequence[Dim]) -> Window:
+    """Return a window over 1 to 3 spatial axes as one over three; `pads` are those in front of each axis, or all."""
+    pads = pads[: len(kernel)]
+    return Window(*_three(kernel, 1), *_three(strides, 1), *_three(pads, 0), *_three(dilations, 1))
+
+
+def _three(values: Sequence[Dim], fill: Dim) -> Any:
+    return [*[fill] * (3 - len(values)), *values]
+
+
 def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
-    """Scalars of a kernel over three spatial axes, `<name>d`, `<name>h` and `<name>w`; axes in front that are not there have `fill`."""
-    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), [*[fill] * (3 - len(values)), *values], strict=True))
+    """Return a kernel's scalars `<name>d`, `<name>h` and `<name>w`; axes in front that are missing have `fill`."""
+    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), _three(values, fill), strict=True))
 
 
 def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> None:

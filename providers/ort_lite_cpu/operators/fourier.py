@@ -1,6 +1,6 @@
 """DFT and STFT, in the precision of their tensors: one axis at a time, through strides."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,41 +26,62 @@ MIXED, CHIRP = 6, 34
 """Numbers of scratch a part needs for each of n points: roots, signal, spare of n; those of m < 4 n, chirp of n, spectrum of m."""
 
 
-@native(fastmath=STRICT)
-def load(
-    x: Ptr, window: Ptr, work: Ptr, signal: int, n: int, base: int, given: int, step: int, parts: int, inverse: int, half: int
-) -> Any:
-    """n complex numbers to work[signal] from `given` ones of 1 or 2 parts, zeros behind; half: the rest mirrors the first half.
+class Signals(NamedTuple):
+    """Where a tensor holds outer * inner signals: signal (o, i) starts at element o * outer + i * inner."""
 
-    Returns the sum of their magnitudes, part by part.
+    length: int
+    """Numbers of a signal."""
+    outer: int
+    inner: int
+    step: int
+    """Elements between two numbers."""
+    components: int
+    """Elements of a number: 1 if it is real, 2 if it is complex."""
+
+
+class Transform(NamedTuple):
+    """The transform of signals of n points; numbers that a signal does not have are 0."""
+
+    n: int
+    inverse: int
+    """1 for the inverse transform."""
+    half: int
+    """1: only the first half of a signal counts, which the rest mirrors."""
+
+
+@native(fastmath=STRICT)
+def load(x: Ptr, window: Ptr, work: Ptr, signal: int, base: int, source: Signals, g: Transform) -> Any:
+    """work[signal:] (n complex numbers) = the signal at x[base], times the window, with zeros behind.
+
+    Returns the sum of the numbers' magnitudes, part by part.
     """
     total = like(work, 0)
-    for k in range(n):
-        mirrored = half != 0 and 2 * k > n
-        at = n - k if mirrored else k
+    for k in range(g.n):
+        mirrored = g.half != 0 and 2 * k > g.n
+        at = g.n - k if mirrored else k
         re, im = like(work, 0), like(work, 0)
-        if at < given:
-            re = like(work, x[base + at * step])
-            if parts == 2:
-                im = like(work, x[base + at * step + 1])
+        if at < source.length:
+            re = like(work, x[base + at * source.step])
+            if source.components == 2:
+                im = like(work, x[base + at * source.step + 1])
             if not null(window):
                 factor = like(work, window[at])
                 re, im = re * factor, im * factor
-        if half != 0 and (k == 0 or 2 * k == n):
+        if g.half != 0 and (k == 0 or 2 * k == g.n):
             im = like(work, 0)
         work[signal + 2 * k] = re
         # An inverse transform is that of the conjugates, conjugated.
-        work[signal + 2 * k + 1] = im if mirrored == (inverse != 0) else -im
+        work[signal + 2 * k + 1] = im if mirrored == (g.inverse != 0) else -im
         total += abs(re) + abs(im)
     return total
 
 
 @native(fastmath=STRICT)
 @extents(
-    x="walk(0, outer, x_outer, inner, x_inner, min(given, n), x_step, max(min(x_parts, 2), 1), 1)",
-    window="min(given, n)",
-    y="walk(0, outer, y_outer, inner, y_inner, bins, y_step, max(min(y_parts, 2), 1), 1)",
-    work="parts * max(room, n * CHIRP if chirp else n * MIXED + PAIRS)",
+    x="walk(0, outer, s.outer, inner, s.inner, min(s.length, g.n), s.step, max(min(s.components, 2), 1), 1)",
+    window="min(s.length, g.n)",
+    y="walk(0, outer, t.outer, inner, t.inner, t.length, t.step, max(min(t.components, 2), 1), 1)",
+    work="parts * max(room, g.n * CHIRP if chirp else g.n * MIXED + PAIRS)",
 )
 def fourier(
     x: Ptr,
@@ -69,35 +90,26 @@ def fourier(
     work: Ptr,
     outer: int,
     inner: int,
-    n: int,
-    given: int,
-    bins: int,
-    x_outer: int,
-    x_inner: int,
-    x_step: int,
-    x_parts: int,
-    y_outer: int,
-    y_inner: int,
-    y_step: int,
-    y_parts: int,
-    inverse: int,
-    half: int,
+    g: Transform,
+    s: Signals,
+    t: Signals,
     room: int,
     unit: float,
     chirp: Static,
     part: int,
     parts: int,
 ) -> int:
-    """The first `bins` numbers of the transform of n points for each of outer * inner signals, through the given strides.
+    """y (outer, inner, t.length) = the first numbers of the transforms of x (outer, inner, s.length), laid out as t and s say.
 
     That of a real signal is Hermitian to the bit: numbers behind the middle are conjugates of those before it, the middle one
-    and the first are real. work: `room` numbers for each part, as many as `_emit` gives; bins are at most n, see `_check`. Parts
+    and the first are real. work: `room` numbers for each part, as many as `_emit` gives; t.length is at most n, see `_check`. Parts
     share the signals. There are two kernels, which compute the lengths of small factors, and, `chirp`, the others.
 
     A number in which all cancels is no 0 unless the signal is: its real part is `unit`, the rounding of the element type, times the
     sum of the signal's magnitudes. Models divide by these numbers, and products with rounded sines, which they are elsewhere, leave
     no zeros. So does no inverse transform: its zeros are samples.
     """
+    n, inverse = g.n, g.inverse
     if smooth(n) == chirp:
         return OK
     m = convolution_size(n) if chirp else n
@@ -108,33 +120,34 @@ def fourier(
         prepare_chirp(work, n, m, roots, spectrum + 2 * m, spectrum, spare)
     scale = like(work, 1) / like(work, n) if inverse != 0 else like(work, 1)
     for row in span(outer * inner, part, parts):
-        source = row // inner * x_outer + row % inner * x_inner
-        total = load(x, window, work, signal, n, source, given, x_step, x_parts, inverse, half)
+        source = row // inner * s.outer + row % inner * s.inner
+        total = load(x, window, work, signal, source, s, g)
         least = like(work, 0) if inverse != 0 else total * like(work, unit)
         if chirp:
             there = bluestein(work, n, m, signal, spare, roots, spectrum + 2 * m, spectrum)
         else:
             there = transform_factors(work, n, signal, spare, roots, spectrum)
-        target = row // inner * y_outer + row % inner * y_inner
-        for k in range(bins):
-            mirrored = x_parts == 1 and 2 * k > n
+        target = row // inner * t.outer + row % inner * t.inner
+        for k in range(t.length):
+            mirrored = s.components == 1 and 2 * k > n
             at = there + 2 * (n - k if mirrored else k)
             if work[at] == like(work, 0) and work[at + 1] == like(work, 0):
                 work[at] = least
-            y[target + k * y_step] = like(y, work[at] * scale)
-            if y_parts == 2:
+            y[target + k * t.step] = like(y, work[at] * scale)
+            if t.components == 2:
                 im = work[at + 1] * scale
-                if x_parts == 1 and (k == 0 or 2 * k == n):
+                if s.components == 1 and (k == 0 or 2 * k == n):
                     im = like(work, 0)
-                y[target + k * y_step + 1] = like(y, im if mirrored == (inverse != 0) else -im)
+                y[target + k * t.step + 1] = like(y, im if mirrored == (inverse != 0) else -im)
     return OK
 
 
-def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, **others: Any) -> None:
-    """`others`: the other scalars of `fourier`. Where n is open the run decides which of the two kernels serves it.
+def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, outer: Dim, inner: Dim, **records: Any) -> None:
+    """Emit `fourier` for these records `g`, `s` and `t`. If n is open, the run chooses one of the two kernels.
 
     Bluestein's transform is computed in float64.
     """
+    n, operands = records["g"].n, [x, window, y]
     unit = float(np.finfo(to_numpy(x.dtype)).eps) / 2
     for chirp in (False, True):
         if isinstance(n, int) and smooth(n) == chirp:
@@ -142,14 +155,8 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, n: Dim,
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
         cost = outer * inner * n * 64
-        op.emit(
-            fourier, [x, window, y, work], outer=outer, inner=inner, n=n, **others, room=room, unit=unit, chirp=chirp, work=cost
-        )
-
-
-def _strides(name: str, outer: Dim, inner: Dim, step: Dim, parts: Dim) -> dict[str, Any]:
-    """Return the strides of `fourier`'s x or y between signals and between numbers, and the number of parts of each number."""
-    return {f"{name}_outer": outer, f"{name}_inner": inner, f"{name}_step": step, f"{name}_parts": parts}
+        given = {**records, "outer": outer, "inner": inner, "room": room, "unit": unit, "chirp": chirp}
+        op.emit(fourier, [*operands, work], **given, work=cost)
 
 
 def _check(op: NodeLowering, parts: Dim, n: Dim, bins: Dim) -> None:
@@ -159,7 +166,7 @@ def _check(op: NodeLowering, parts: Dim, n: Dim, bins: Dim) -> None:
 
 @operator("DFT", since=17, types=REAL)
 def dft(op: NodeLowering) -> None:
-    """One axis of (..., n, ..., 1 or 2), real or complex. O(n log n) for any n. Spec: ONNX DFT-20."""
+    """Transform one axis of (..., n, ..., 1 or 2), real or complex. O(n log n) for any n. Spec: ONNX DFT-20."""
     x, y = op.input(0), op.output(0)
     rank = len(x.shape)
     axis = (op.numbers(2)[0] if op.has(2) else -2) if op.version >= 20 else op.attr("axis", 1)
@@ -176,15 +183,15 @@ def dft(op: NodeLowering) -> None:
     cx, cy = x.shape[-1], y.shape[-1]
     _check(op, cx, n, y.shape[axis])
     given, bins = x.shape[axis], y.shape[axis]
-    source = _strides("x", given * inner * cx, cx, inner * cx, cx)
-    target = _strides("y", bins * inner * cy, cy, inner * cy, cy)
-    half = int(inverse and half)
-    _emit(op, x, None, y, n, outer, inner, given=given, bins=bins, **source, **target, inverse=inverse, half=half)
+    source: Any = (given, given * inner * cx, cx, inner * cx, cx)
+    target: Any = (bins, bins * inner * cy, cy, inner * cy, cy)
+    shape: Any = (n, inverse, int(inverse and half))
+    _emit(op, x, None, y, outer, inner, g=Transform(*shape), s=Signals(*source), t=Signals(*target))
 
 
 @operator("STFT", since=17, types=REAL)
 def stft(op: NodeLowering) -> None:
-    """(B, samples, 1 or 2) -> (B, frames, bins, 2), each frame times the window. Spec: ONNX STFT-17."""
+    """Transform (B, samples, 1 or 2) to (B, frames, bins, 2), each frame times the window. Spec: ONNX STFT-17."""
     x, y = op.input(0), op.output(0)
     window = op.optional(2)
     step = op.scalar(1)
@@ -202,6 +209,7 @@ def stft(op: NodeLowering) -> None:
     op.require(less(0, step), "frames are {0} samples apart, expected 1 or more", step)
     if window is not None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)
-    source = _strides("x", samples * parts, step * parts, parts, parts)
-    target = _strides("y", frames * bins * 2, bins * 2, 2, 2)
-    _emit(op, x, window, y, n, batch, frames, given=n, bins=bins, **source, **target, inverse=0, half=0)
+    source: Any = (n, samples * parts, step * parts, parts, parts)
+    target: Any = (bins, frames * bins * 2, bins * 2, 2, 2)
+    shape: Any = (n, 0, 0)
+    _emit(op, x, window, y, batch, frames, g=Transform(*shape), s=Signals(*source), t=Signals(*target))

@@ -1,6 +1,7 @@
 """Words that a Tokenizer finds, counted by a TfIdfVectorizer behind it: bytes go from one to the other, and no strings."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,16 +50,27 @@ def find_word(text: Ptr, start: int, end: int, pool: Ptr, words: Ptr, mask: int)
     return -1
 
 
+class KnownWords(NamedTuple):
+    """The words that count, as `word_table` lists them."""
+
+    letters: int
+    """Bytes of all words."""
+    mask: int
+    """Rows of the table, less 1."""
+    least: int
+    """Bytes of the shortest word that counts."""
+
+
 @native
 @extents(
     stream="nbytes",
-    pool="letters",
-    words="4 * (hidden + 1)",
+    pool="known.letters",
+    words="4 * (known.mask + 1)",
     numbers="parts * nbytes",
-    table="4 * (mask + 1)",
+    table="4 * (g.mask + 1)",
     columns="given",
-    weights="width",
-    y="rows * width",
+    weights="g.width",
+    y="rows * g.width",
 )
 def count_words(
     stream: Ptr,
@@ -70,15 +82,13 @@ def count_words(
     weights: Ptr,
     y: Ptr,
     nbytes: int,
-    letters: int,
-    hidden: int,
-    least: int,
     rows: int,
+    known: KnownWords,
     g: Ngrams,
     part: int,
     parts: int,
 ) -> int:
-    """Count n-grams, like `tf_idf.count_ngrams`, of a stream's words with at least `least` bytes; missing rows are empty.
+    """Count n-grams, like `tf_idf.count_ngrams`, of a stream's words that are `known`; missing rows are empty.
 
     A row has no more words than the stream has bytes. `word_table` has made what `words` says of `pool`.
     """
@@ -94,8 +104,8 @@ def count_words(
             end = at
             while end < nbytes and stream[end] > BETWEEN:
                 end += 1
-            if end > at and end - at >= least:
-                mine[items] = find_word(stream, at, end, pool, words, hidden)
+            if end > at and end - at >= known.least:
+                mine[items] = find_word(stream, at, end, pool, words, known.mask)
                 items += 1
             at = end if end < nbytes and stream[end] == END else end + 1
         at += 1

@@ -13,6 +13,8 @@ from ort_lite.record import Record
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 """In the order of TreeEnsemble-5's numbers."""
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
+ONE, ALL, SOME = 0, 1, 2
+"""Numbers of weights of a leaf: one, one for each output, or some."""
 
 DEEPEST = 10_000
 MOST_VISITS = 1_000_000
@@ -44,7 +46,7 @@ class Forest(Record, eq=False):
 
     A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
     trees of a group can go on until the last one is there; where each leaf has one weight, its bits take the other side.
-    `leaf` says what weights leaves have: "one" each, "all", one for each output in order, or "some".
+    `leaf` is the number of weights of a leaf: ONE, ALL, one for each output in order, or SOME.
     """
 
     nodes: Array
@@ -59,7 +61,7 @@ class Forest(Record, eq=False):
     """How many features a row should have at least."""
     missing: bool
     """Whether NaN counts as low anywhere."""
-    leaf: str
+    leaf: int
     levels: int
     """Of the deepest tree: after as many steps every row is at a leaf of each tree."""
 
@@ -107,7 +109,7 @@ def forest(trees: Trees, outputs: int, multiple: int = 1) -> Forest:
         weights=trees.weights if weights is None else weights,
         features=seen,
         missing=missing,
-        leaf="one" if single else "some" if weights is None else "all",
+        leaf=ONE if single else SOME if weights is None else ALL,
         levels=levels,
     )
 
