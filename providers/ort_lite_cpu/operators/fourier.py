@@ -39,26 +39,24 @@ class Signals(NamedTuple):
     """Elements of a number: 1 if it is real, 2 if it is complex."""
 
 
-class Transform(NamedTuple):
-    """The transform of signals of n points; numbers that a signal does not have are 0."""
+class Transforms(NamedTuple):
+    """The numbers of signals, outer * inner, and of points of the transform of each; numbers that it lacks are 0."""
 
+    outer: int
+    inner: int
     n: int
-    inverse: int
-    """1 for the inverse transform."""
-    half: int
-    """1: only the first half of a signal counts, which the rest mirrors."""
 
 
 @native(fastmath=STRICT)
-def load(x: Ptr, window: Ptr, work: Ptr, signal: int, base: int, source: Signals, g: Transform) -> Any:
+def load(x: Ptr, window: Ptr, work: Ptr, signal: int, base: int, n: int, source: Signals, inverse: int, half: int) -> Any:
     """work[signal:] (n complex numbers) = the signal at x[base], times the window, with zeros behind.
 
-    Returns the sum of the numbers' magnitudes, part by part.
+    half: the rest mirrors the first half. Returns the sum of the numbers' magnitudes, part by part.
     """
     total = like(work, 0)
-    for k in range(g.n):
-        mirrored = g.half != 0 and 2 * k > g.n
-        at = g.n - k if mirrored else k
+    for k in range(n):
+        mirrored = half != 0 and 2 * k > n
+        at = n - k if mirrored else k
         re, im = like(work, 0), like(work, 0)
         if at < source.length:
             re = like(work, x[base + at * source.step])
@@ -67,20 +65,20 @@ def load(x: Ptr, window: Ptr, work: Ptr, signal: int, base: int, source: Signals
             if not null(window):
                 factor = like(work, window[at])
                 re, im = re * factor, im * factor
-        if g.half != 0 and (k == 0 or 2 * k == g.n):
+        if half != 0 and (k == 0 or 2 * k == n):
             im = like(work, 0)
         work[signal + 2 * k] = re
         # An inverse transform is that of the conjugates, conjugated.
-        work[signal + 2 * k + 1] = im if mirrored == (g.inverse != 0) else -im
+        work[signal + 2 * k + 1] = im if mirrored == (inverse != 0) else -im
         total += abs(re) + abs(im)
     return total
 
 
 @native(fastmath=STRICT)
 @extents(
-    x="walk(0, outer, s.outer, inner, s.inner, min(s.length, g.n), s.step, max(min(s.components, 2), 1), 1)",
+    x="walk(0, g.outer, s.outer, g.inner, s.inner, min(s.length, g.n), s.step, max(min(s.components, 2), 1), 1)",
     window="min(s.length, g.n)",
-    y="walk(0, outer, t.outer, inner, t.inner, t.length, t.step, max(min(t.components, 2), 1), 1)",
+    y="walk(0, g.outer, t.outer, g.inner, t.inner, t.length, t.step, max(min(t.components, 2), 1), 1)",
     work="parts * max(room, g.n * CHIRP if chirp else g.n * MIXED + PAIRS)",
 )
 def fourier(
@@ -88,11 +86,11 @@ def fourier(
     window: Ptr,
     y: Ptr,
     work: Ptr,
-    outer: int,
-    inner: int,
-    g: Transform,
+    g: Transforms,
     s: Signals,
     t: Signals,
+    inverse: int,
+    half: int,
     room: int,
     unit: float,
     chirp: Static,
@@ -109,7 +107,7 @@ def fourier(
     sum of the signal's magnitudes. Models divide by these numbers, and products with rounded sines, which they are elsewhere, leave
     no zeros. So does no inverse transform: its zeros are samples.
     """
-    n, inverse = g.n, g.inverse
+    outer, inner, n = g
     if smooth(n) == chirp:
         return OK
     m = convolution_size(n) if chirp else n
@@ -121,7 +119,7 @@ def fourier(
     scale = like(work, 1) / like(work, n) if inverse != 0 else like(work, 1)
     for row in span(outer * inner, part, parts):
         source = row // inner * s.outer + row % inner * s.inner
-        total = load(x, window, work, signal, source, s, g)
+        total = load(x, window, work, signal, source, n, s, inverse, half)
         least = like(work, 0) if inverse != 0 else total * like(work, unit)
         if chirp:
             there = bluestein(work, n, m, signal, spare, roots, spectrum + 2 * m, spectrum)
@@ -142,12 +140,13 @@ def fourier(
     return OK
 
 
-def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, outer: Dim, inner: Dim, **records: Any) -> None:
-    """Emit `fourier` for these records `g`, `s` and `t`. If n is open, the run chooses one of the two kernels.
+def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, sizes: tuple[Dim, ...], **others: Any) -> None:
+    """Emit `fourier` for the sizes (outer, inner, n) and its other parameters by name. If n is open, the run chooses one of the two kernels.
 
     Bluestein's transform is computed in float64.
     """
-    n, operands = records["g"].n, [x, window, y]
+    outer, inner, n = sizes
+    record: Any = sizes
     unit = float(np.finfo(to_numpy(x.dtype)).eps) / 2
     for chirp in (False, True):
         if isinstance(n, int) and smooth(n) == chirp:
@@ -155,8 +154,7 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, outer: 
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
         cost = outer * inner * n * 64
-        given = {**records, "outer": outer, "inner": inner, "room": room, "unit": unit, "chirp": chirp}
-        op.emit(fourier, [*operands, work], **given, work=cost)
+        op.emit(fourier, [x, window, y, work], g=Transforms(*record), **others, room=room, unit=unit, chirp=chirp, work=cost)
 
 
 def _check(op: NodeLowering, parts: Dim, n: Dim, bins: Dim) -> None:
@@ -185,8 +183,8 @@ def dft(op: NodeLowering) -> None:
     given, bins = x.shape[axis], y.shape[axis]
     source: Any = (given, given * inner * cx, cx, inner * cx, cx)
     target: Any = (bins, bins * inner * cy, cy, inner * cy, cy)
-    shape: Any = (n, inverse, int(inverse and half))
-    _emit(op, x, None, y, outer, inner, g=Transform(*shape), s=Signals(*source), t=Signals(*target))
+    half = int(inverse and half)
+    _emit(op, x, None, y, (outer, inner, n), s=Signals(*source), t=Signals(*target), inverse=inverse, half=half)
 
 
 @operator("STFT", since=17, types=REAL)
@@ -211,5 +209,4 @@ def stft(op: NodeLowering) -> None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)
     source: Any = (n, samples * parts, step * parts, parts, parts)
     target: Any = (bins, frames * bins * 2, bins * 2, 2, 2)
-    shape: Any = (n, 0, 0)
-    _emit(op, x, window, y, batch, frames, g=Transform(*shape), s=Signals(*source), t=Signals(*target))
+    _emit(op, x, window, y, (batch, frames, n), s=Signals(*source), t=Signals(*target), inverse=0, half=0)
