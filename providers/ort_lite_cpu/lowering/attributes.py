@@ -14,14 +14,14 @@ MOST = 2**31 - 1
 
 
 def axis_of(op: NodeLowering, axis: int, rank: int) -> int:
-    """`axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
+    """Return `axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
     if not -rank <= axis < rank:
         raise op.reject(f"axis {axis} is out of range [{-rank}, {rank})")
     return axis % rank
 
 
 def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) -> str:
-    """The attribute `name`. Raises NotImplemented where it is none of those known."""
+    """Return the attribute `name`. Raises NotImplemented where it is none of those known."""
     value: str = op.attr(name, default)
     if value not in known:
         raise op.reject(f"{name} {value!r}; it should be one of {', '.join(known)}")
@@ -29,7 +29,7 @@ def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) ->
 
 
 def check_groups(op: NodeLowering, channels: Dim, groups: int, what: str = "groups") -> None:
-    """Groups of channels are as large as each other: raises NotImplemented for no groups, the run fails for a rest."""
+    """Check that groups of channels have one size. Raises NotImplemented for no groups; the run fails for a remainder."""
     if groups < 1:
         raise op.reject(f"{groups} {what}; there should be one or more")
     op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
@@ -64,7 +64,7 @@ def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
 
 
 def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> None:
-    """The attributes of windows over 1 to 3 spatial axes: as many numbers as there are axes, sizes and steps that are positive.
+    """Check attributes of windows over 1 to 3 spatial axes: one number for each axis, positive sizes and steps.
 
     Raises NotImplemented for others. `result`: dimensions of the output, which are negative where no window fits; the run fails.
     """
@@ -88,7 +88,7 @@ def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> No
 
 
 def check_fit(op: NodeLowering, image: Sequence[Dim], kernel: Sequence[Dim], batch: Dim = 1, partly: bool = False) -> None:
-    """The run fails for images into which no window fits; of no images, `batch` 0, nobody asks. `partly`: it may reach beyond."""
+    """Make the run fail for images into which no window fits, unless `batch` is 0. `partly`: windows may reach beyond."""
     mode, rank = op.attr("auto_pad") or "NOTSET", len(image)
     if mode.startswith("SAME"):
         return

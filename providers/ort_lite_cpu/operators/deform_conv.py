@@ -30,7 +30,7 @@ def gather_taps(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, oh, ow, c, kh * kw): the elements of x (n, c, ih, iw) that taps read, between pixels; zero outside.
+    """y (n, oh, ow, c, kh * kw) = the elements of x (n, c, ih, iw) that taps read, between pixels; zero outside.
 
     offset (n, moved, kh * kw, 2, oh, ow): rows, columns; mask (n, moved, kh * kw, oh, ow), or null: ones. c is a multiple of
     `moved`, the groups of channels that move alike: `lower_deform_conv`.

@@ -27,7 +27,7 @@ MIXED, CHIRP = 6, 34
 
 
 class Signals(NamedTuple):
-    """Where a tensor holds outer * inner signals: signal (o, i) starts at element o * outer + i * inner."""
+    """Positions of outer * inner signals in a tensor: signal (o, i) starts at element o * outer + i * inner."""
 
     length: int
     """Numbers of a signal."""
@@ -141,7 +141,7 @@ def fourier(
 
 
 def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, sizes: tuple[Dim, ...], **others: Any) -> None:
-    """Emit `fourier` for the sizes (outer, inner, n) and its other parameters by name. If n is open, the run chooses one of the two kernels.
+    """Emit `fourier` for the sizes (outer, inner, n); `others`: its other parameters. If n is open, the run chooses the kernel.
 
     Bluestein's transform is computed in float64.
     """

@@ -61,7 +61,7 @@ def roi_align(
     part: int,
     parts: int,
 ) -> int:
-    """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
+    """y (count, rows, columns, c) = means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
     rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels, within
     reason: rectangles may be of any size. Images have pixels where there are cells, which read one even where no sample is in
@@ -99,7 +99,7 @@ def roi_align(
 def _sample(
     x: Ptr, y: Ptr, out: int, base: int, c: int, height: int, width: int, v: Any, u: Any, first: bool, kind: Static
 ) -> int:
-    """Joins the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
+    """Join the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
     one, zero = like(v, 1), like(v, 0)
     beyond = not (v >= -one and v <= like(v, height) and u >= -one and u <= like(v, width))  # so are those that are NaN
     v, u = fmax(v, zero), fmax(u, zero)
@@ -161,7 +161,7 @@ def _no_image(failure: "Failure") -> str:
 @native
 @extents(x="g.n * g.height * g.width * g.c", rois="5 * count", y="count * g.rows * g.columns * g.c")
 def max_roi_pool(x: Ptr, rois: Ptr, y: Ptr, g: Regions, count: int, scale: float, part: int, parts: int) -> int:
-    """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
+    """y (count, rows, columns, c) = maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
     for job in span(count * g.rows * g.columns, part, parts):
         roi = job // (g.rows * g.columns)
         batch = cast(read_once(rois, roi * 5), "i64")

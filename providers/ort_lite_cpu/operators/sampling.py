@@ -100,7 +100,7 @@ def grid_sample(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, points, c) from x (n, *space, c) at grid (n, points, axes), the innermost axis first.
+    """y (n, points, c) = x (n, *space, c) at grid (n, points, axes), the innermost axis first.
 
     taps: pixels that count along an axis, 1, 2 or 4. Whatever a position is, only pixels inside of x are read: `pixel`.
     """

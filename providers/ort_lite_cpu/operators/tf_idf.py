@@ -45,7 +45,7 @@ def count_ngrams(
 
 @operator("TfIdfVectorizer", since=9, types=frozenset({"int32", "int64"}))
 def tf_idf(op: NodeLowering) -> None:
-    """(C) -> (columns), (N, C) -> (N, columns). Spec: ONNX TfIdfVectorizer-9."""
+    """Map (C) to (columns), (N, C) to (N, columns). Spec: ONNX TfIdfVectorizer-9."""
     _count(op, op.input(0), list(op.attr("pool_int64s") or ()))
 
 
@@ -127,7 +127,7 @@ class _Grams:
 
 
 def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
-    """n-grams of the wanted lengths -> their numbers in the pool."""
+    """Return n-grams of the requested lengths with their numbers in the pool."""
     starts = [*op.attr("ngram_counts"), len(pool)]
     if longest > len(starts) - 1:
         raise op.reject(f"max_gram_length is {longest}; ngram_counts has {len(starts) - 1} elements, one for each length")

@@ -15,12 +15,12 @@ END, BETWEEN = 0, 1
 HASH, START, LENGTH, NUMBER = 0, 1, 2, 3
 """Columns of a table of words. A START of -1 is a free place."""
 BASIS, PRIME = -3750763034362895579, 1099511628211
-"""Of FNV-1a, 64 bits."""
+"""The offset basis and the prime of FNV-1a, 64 bits."""
 
 
 @native
 def hash_of(text: Ptr, start: int, end: int) -> int:
-    """FNV-1a of text[start : end], bytes."""
+    """Return FNV-1a of text[start : end], bytes."""
     mixed = BASIS
     for k in range(start, end):
         mixed = wmul(mixed ^ cast(text[k], "i64"), PRIME)
@@ -29,7 +29,7 @@ def hash_of(text: Ptr, start: int, end: int) -> int:
 
 @native
 def is_word(text: Ptr, start: int, pool: Ptr, known: int, length: int) -> int:
-    """1 where text[start :] and pool[known :] begin with the same `length` bytes, else 0."""
+    """Return 1 if text[start :] and pool[known :] begin with the same `length` bytes, else 0."""
     for k in range(length):
         if text[start + k] != pool[known + k]:
             return 0
@@ -38,7 +38,7 @@ def is_word(text: Ptr, start: int, pool: Ptr, known: int, length: int) -> int:
 
 @native
 def find_word(text: Ptr, start: int, end: int, pool: Ptr, words: Ptr, mask: int) -> int:
-    """The number of the word text[start : end], -1 for one that is not in the table."""
+    """Return the number of the word text[start : end], -1 for one that is not in the table."""
     mixed = hash_of(text, start, end)
     row = shr(mixed, 20) & mask
     while words[row * 4 + START] >= 0:
@@ -121,7 +121,7 @@ def can_stream(words: Iterable[str]) -> bool:
 
 
 def word_table(numbers: dict[str, int]) -> tuple[Array, Array]:
-    """(bytes of all words, table with open addressing, at most half full)."""
+    """Return (bytes of all words, table with open addressing, at most half full)."""
     size = 1 << max(2 * len(numbers), 1).bit_length()
     table = np.full((size, 4), -1, np.int64)
     pool = bytearray()
@@ -137,7 +137,7 @@ def word_table(numbers: dict[str, int]) -> tuple[Array, Array]:
 
 
 def _hash(data: bytes) -> int:
-    """`hash_of`, in Python."""
+    """Return `hash_of`, in Python."""
     mixed = BASIS
     for byte in data:
         wrapped = ((mixed ^ byte) * PRIME) & (2**64 - 1)

@@ -67,7 +67,7 @@ def signs(y: Ptr, count: int, part: int, parts: int) -> int:
 
 @native
 def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
-    """p (classes,): probabilities that agree best with r (classes, classes), those of pairs.
+    """p (classes,) = the probabilities that agree best with r (classes, classes), those of pairs.
 
     Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, 2004, as libsvm does it.
     """

@@ -18,13 +18,13 @@ from ort_lite_cpu.operators.ml.tree_tables import ALL, ONE, Forest, Trees, fores
 from ort_lite_cpu.registry import REAL, operator
 
 GROUP = 16
-"""Ways down that are gone in step: so many loads that do not wait for each other. Those of a row in so many trees, or of
+"""Paths down that are followed in step: so many loads do not wait for each other. They are those of a row in so many trees, or of
 some rows in FEW trees, or of GROUP rows in the last tree."""
 FEW = 4
 SHALLOW = 4
-"""Levels that all rows go down without a look at whether they are there already."""
+"""Levels that all rows descend without a check if they have arrived."""
 STRIDE = 2
-"""Levels between two such looks."""
+"""Levels between two such checks."""
 BLOCK = 64
 """Rows that stay in a cache while all trees pass."""
 SUM, LEAST, LARGEST = 0, 1, 2
@@ -50,7 +50,7 @@ class ForestShape(NamedTuple):
     features: int
     trees: int
     inner: int
-    """Nodes that are no leaves."""
+    """The number of nodes that are not leaves."""
     levels: int
     outputs: int
     nan: int
