@@ -220,14 +220,25 @@ def finish(
     return OK
 
 
+class ClassRules(NamedTuple):
+    """The numbers of classes and of base values, and facts about weights that affect labels."""
+
+    classes: int
+    bases: int
+    single: int
+    """1 if all weights are of one class."""
+    positive: int
+    """1 if no weight is below zero."""
+
+
 @native
 @extents(
-    sums="rows * classes",
-    seen="rows * classes",
-    base="bases",
-    labels="max(classes, 2 * single)",
+    sums="rows * g.classes",
+    seen="rows * g.classes",
+    base="g.bases",
+    labels="max(g.classes, 2 * g.single)",
     label="rows",
-    z="rows * classes",
+    z="rows * g.classes",
 )
 def classify(
     sums: Ptr,
@@ -237,18 +248,13 @@ def classify(
     label: Ptr,
     z: Ptr,
     rows: int,
-    classes: int,
-    bases: int,
-    single: int,
-    positive: int,
+    g: ClassRules,
     kind: Static,
     part: int,
     parts: int,
 ) -> int:
-    """label (rows,) = the label of the largest sum, z (rows, classes) = the transformed sums; `decide` serves up to two classes.
-
-    single: all weights are of one class; positive: none is below zero.
-    """
+    """label (rows,) = the label of the largest sum, z (rows, classes) = the transformed sums; `decide` serves up to two classes."""
+    classes, bases = g.classes, g.bases
     for row in span(rows, part, parts):
         scores, given, out = shift(sums, row * classes), shift(seen, row * classes), shift(z, row * classes)
         if classes > 2:
@@ -263,25 +269,14 @@ def classify(
             for k in range(classes):
                 out[k] = like(out, scores[k])
         else:
-            decide(scores, given, base, labels, shift(label, row), out, classes, bases, single, positive, kind)
+            decide(scores, given, base, labels, shift(label, row), out, g, kind)
     return OK
 
 
 @native
-def decide(
-    scores: Ptr,
-    given: Ptr,
-    base: Ptr,
-    labels: Ptr,
-    label: Ptr,
-    out: Ptr,
-    classes: int,
-    bases: int,
-    single: int,
-    positive: int,
-    kind: Static,
-) -> None:
+def decide(scores: Ptr, given: Ptr, base: Ptr, labels: Ptr, label: Ptr, out: Ptr, g: ClassRules, kind: Static) -> None:
     """label, out = the label and scores of one or two classes, by onnxruntime's rules: a single sum becomes two scores."""
+    classes, bases, single, positive = g
     one, zero = like(scores, 1), like(scores, 0)
     count, sign = classes, 3 if classes == 2 and bases == 0 else -1
     first = scores[0]
@@ -336,20 +331,11 @@ def tree_ensemble_classifier(op: NodeLowering) -> None:
     base = floats(op, "base_values", dtype)
     if len(base) not in {0, classes, *((1, 2) if classes <= 2 else ())}:
         raise op.reject(f"there are {len(base)} base_values for {classes} classes")
-    single = classes == 2 and len(np.unique(ints(op, "class_ids"))) == 1
-    positive = bool((floats(op, "class_weights", dtype) >= 0).all())
+    single = int(classes == 2 and len(np.unique(ints(op, "class_ids"))) == 1)
+    positive = int((floats(op, "class_weights", dtype) >= 0).all())
     label, z = labels.output(rows), scores_output(op, rows, classes)
-    op.emit(
-        classify,
-        [sums, seen, op.array(base), labels.table, label, z],
-        rows=rows,
-        classes=classes,
-        bases=len(base),
-        single=int(single),
-        positive=int(positive),
-        kind=kind_of(op),
-        work=rows * classes * 10,
-    )
+    operands, rules = [sums, seen, op.array(base), labels.table, label, z], ClassRules(classes, len(base), single, positive)
+    op.emit(classify, operands, rows=rows, g=rules, kind=kind_of(op), work=rows * classes * 10)
     labels.finish(label)
 
 
