@@ -12,7 +12,7 @@ from ort_lite.native.lang import emitter
 
 @emitter("T(*T,i64)")
 def fetch(builder: Any, x: Any, index: Any) -> Any:
-    """x[index], an operand's element."""
+    """Return x[index], an operand's element."""
     loaded = builder.load(builder.gep(x, [index], inbounds=True))
     operands, result = _scopes(builder)
     loaded.set_metadata("alias.scope", operands)
@@ -30,7 +30,7 @@ def put(builder: Any, y: Any, index: Any, value: Any) -> None:
 
 
 def _scopes(builder: Any) -> tuple[Any, Any]:
-    """Lists of one scope each: that of all operands, that of the result. Equal metadata is one node in a module."""
+    """Return lists of one scope each: that of all operands, that of the result. Equal metadata is one node in a module."""
     from llvmlite import ir
 
     module = builder.module

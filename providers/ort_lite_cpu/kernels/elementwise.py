@@ -72,7 +72,7 @@ from ort_lite_cpu.kernels.narrow import (
 
 
 def ipower(base: Any, exponent: Any) -> Any:
-    """Integer power by squaring, wrapping; a negative exponent gives what C's truncated 1 / base**n gives."""
+    """Return base**n by squaring, wrapping; a negative exponent gives what C's truncated 1 / base**n gives."""
     if exponent < 0:
         return select(
             base == like(base, 1),
@@ -98,13 +98,13 @@ def fmod_floor(a: Any, b: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; NaN for NaN."""
+    """Return -1, 0 or 1; NaN for NaN."""
     return select(x > like(x, 0), like(x, 1), select(x < like(x, 0), like(x, -1), x))
 
 
 @arithmetic("f32(f32,f32,f32,f32)")
 def divide(x: Any, divisor: Any, inverse: Any, rest: Any) -> Any:
-    """x / divisor, rounded once, for |x| <= 2 ** 17 * divisor, to which x is limited; NaN becomes the lower limit.
+    """Return x / divisor, rounded once, for |x| <= 2 ** 17 * divisor, to which x is limited; NaN becomes the lower limit.
 
     `inverse` is 1 / divisor rounded to float32, `rest` what that is short of. The first quotient is off by less than a unit in the last
     place, so that its remainder is exact, and a product of that with the inverse corrects it. The divisor is in [2 ** -60, 2 ** 60]
@@ -121,7 +121,7 @@ def divide(x: Any, divisor: Any, inverse: Any, rest: Any) -> Any:
 
 @arithmetic("@2(f32,A,static)")
 def quantize(x: Any, zero: Any, name: str) -> Any:
-    """x rounded, half to even, plus `zero`, saturated to the 8- or 16-bit type of that name; NaN becomes its smallest value."""
+    """Return x, rounded half to even, plus `zero`, saturated to the 8- or 16-bit type of that name; NaN becomes its smallest value."""
     bits = int(name[1:])
     low = 0 if name[0] == "u" else -(1 << (bits - 1))
     least, most = float(low) - zero.to("f32"), float(low + (1 << bits) - 1) - zero.to("f32")

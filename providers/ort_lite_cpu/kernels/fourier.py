@@ -16,7 +16,7 @@ PAIRS = 2 * LARGEST
 
 
 def smooth(n: int) -> bool:
-    """Whether n has no prime factor above LARGEST."""
+    """Return True if n has no prime factor above LARGEST."""
     p = 2
     while n > 1 and p <= LARGEST:
         while n > 1 and n % p == 0:
@@ -26,7 +26,7 @@ def smooth(n: int) -> bool:
 
 
 def convolution_size(n: int) -> int:
-    """The power of two that Bluestein's transforms of n points take: 2 n - 1 or more, less than 4 n."""
+    """Return the power of two that Bluestein's transforms of n points take: 2 n - 1 or more, less than 4 n."""
     m = 1
     while m < 2 * n - 1:
         m *= 2
@@ -34,7 +34,7 @@ def convolution_size(n: int) -> int:
 
 
 def factor(n: int) -> int:
-    """The next radix for n remaining points: 2 where an odd number of twos is left, then 4s, then odd primes as they grow."""
+    """Return the next radix for n remaining points: 2 if an odd number of twos is left, then 4s, then odd primes, smallest first."""
     twos, m = 0, n
     while m % 2 == 0:
         m //= 2
@@ -49,7 +49,7 @@ def factor(n: int) -> int:
 
 @native(fastmath=STRICT)
 def prepare_roots(work: Ptr, at: int, n: int) -> None:
-    """exp(2 pi i k / n) for k < n at work[at], computed in float64; multiples of a quarter turn are exact."""
+    """work[at + k] = exp(2 pi i k / n) for k < n, computed in float64; multiples of a quarter turn are exact."""
     for k in range(n):
         quarter = 4 * k // n
         angle = HALF_PI * float(4 * k - quarter * n) / float(n)
@@ -69,7 +69,7 @@ def rotate(work: Ptr, root: int, re: Any, im: Any, to: int) -> None:
 
 @native(fastmath=STRICT)
 def pass_two(work: Ptr, source: int, target: int, count: int, done: int, roots: int) -> None:
-    """Butterflies of two: `count` numbers in each of `done` groups; steps of source and target as pocketfft's."""
+    """Compute butterflies of two: `count` numbers in each of `done` groups; steps of source and target as pocketfft's."""
     for k in range(done):
         for i in range(count):
             p, q = source + 2 * (i + count * 2 * k), source + 2 * (i + count * (2 * k + 1))
@@ -81,7 +81,7 @@ def pass_two(work: Ptr, source: int, target: int, count: int, done: int, roots: 
 
 @native(fastmath=STRICT)
 def pass_four(work: Ptr, source: int, target: int, count: int, done: int, roots: int) -> None:
-    """As `pass_two`, of four."""
+    """Compute butterflies of four, like `pass_two`."""
     step, away = 2 * count, 2 * count * done
     for k in range(done):
         for i in range(count):
@@ -107,7 +107,7 @@ def pass_four(work: Ptr, source: int, target: int, count: int, done: int, roots:
 
 @native(fastmath=STRICT)
 def pass_odd(work: Ptr, source: int, target: int, count: int, done: int, roots: int, p: int, n: int, pairs: int) -> None:
-    """As `pass_two`, of an odd number p; `pairs` has room for p - 1 complex numbers."""
+    """Compute butterflies of an odd number p, like `pass_two`; `pairs` has room for p - 1 complex numbers."""
     half, step, away = (p - 1) // 2, 2 * count, 2 * count * done
     for k in range(done):
         for i in range(count):
@@ -136,7 +136,7 @@ def pass_odd(work: Ptr, source: int, target: int, count: int, done: int, roots: 
 
 @native(fastmath=STRICT, inline=False)
 def transform_factors(work: Ptr, n: int, signal: int, spare: int, roots: int, pairs: int) -> int:
-    """The transform of n complex numbers at work[signal], by way of as many at work[spare]; returns where of the two it is."""
+    """Transform n complex numbers at work[signal], by way of as many at work[spare]. Returns the one that has the result."""
     done = 1
     while done < n:
         p = factor(n // done)
@@ -153,7 +153,7 @@ def transform_factors(work: Ptr, n: int, signal: int, spare: int, roots: int, pa
 
 
 def prepare_chirp(work: Ptr, n: int, m: int, roots: int, chirp: int, spectrum: int, spare: int) -> int:
-    """exp(-pi i k^2 / n) for k < n at work[chirp], and the transform of its inverse at work[spectrum]."""
+    """work[chirp + k] = exp(-pi i k^2 / n) for k < n; work[spectrum:] = the transform of its inverse."""
     for k in range(2 * m):
         work[spectrum + k] = 0.0
     for k in range(n):
@@ -179,7 +179,7 @@ def multiply(work: Ptr, a: int, b: int, count: int) -> int:
 
 
 def bluestein(work: Ptr, n: int, m: int, signal: int, spare: int, roots: int, chirp: int, spectrum: int) -> int:
-    """As `transform_factors` for any n: a convolution with the chirp, by transforms of m points.
+    """Transform n complex numbers like `transform_factors`, for any n: a convolution with the chirp, by transforms of m points.
 
     `signal` and `spare` have room for m.
     """

@@ -23,7 +23,7 @@ RUN = 8
 
 @native(fastmath=STRICT)
 def round_to_half(x: Any, half: Static) -> Any:
-    """x to the nearest number of the 16-bit type `half`, by way of f32; "": x."""
+    """Return x as the nearest number of the 16-bit type `half`, by way of f32; "": x."""
     if half == "float16":
         return like(x, f16_to_f32(f32_to_f16(cast(x, "f32"))))
     if half == "bfloat16":
@@ -33,7 +33,7 @@ def round_to_half(x: Any, half: Static) -> Any:
 
 @native(fastmath=STRICT)
 def highest(s: Ptr, first: int, last: int) -> Any:
-    """The largest of s[first : last], NaN if there is one, -inf of none."""
+    """Return the largest of s[first : last], NaN if there is one, -inf of none."""
     top = like(s, -float("inf"))
     for j in range(first, last):
         top = fmax(top, s[j])
@@ -42,7 +42,7 @@ def highest(s: Ptr, first: int, last: int) -> Any:
 
 @native(fastmath=STRICT)
 def sum_half(s: Ptr, first: int, last: int, half: Static) -> Any:
-    """The sum of s[first : last]. float16: rounded once. bfloat16: after each addition of a run, then once at the end.
+    """Return the sum of s[first : last]. float16: rounded once. bfloat16: after each addition of a run, then once at the end.
 
     The expected values of onnx add bfloat16 numbers so, however many; but such a sum stays where it is when it is 256 times as
     large as the numbers, and a softmax over a thousand keys would be twice too large.
@@ -62,7 +62,10 @@ def sum_half(s: Ptr, first: int, last: int, half: Static) -> Any:
 
 @native(fastmath=STRICT)
 def softmax_in_place(s: Ptr, first: int, last: int, half: Static) -> None:
-    """In place: differences, exponentials, sum and quotients are rounded to `half`. Spec: the function of ONNX Softmax-13."""
+    """s[first : last] = its softmax; differences, exponentials, sum and quotients are rounded to `half`.
+
+    Spec: the function of ONNX Softmax-13.
+    """
     top = highest(s, first, last)
     for j in range(first, last):
         s[j] = round_to_half(exp(round_to_half(s[j] - top, half)), half)

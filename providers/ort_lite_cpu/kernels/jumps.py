@@ -8,14 +8,14 @@ from ort_lite_cpu.run.loop import TAKEN
 @native
 @extents(condition="1")
 def unless(condition: Ptr, part: int, parts: int) -> int:
-    """Jumps where the condition is false."""
+    """Jump if the condition is false."""
     return TAKEN if condition[0] == 0 else OK
 
 
 @native
 @extents()
 def always(part: int, parts: int) -> int:
-    """Jumps."""
+    """Jump."""
     return TAKEN
 
 
@@ -30,7 +30,7 @@ def begin(turn: Ptr, limit: Ptr, going: Ptr, part: int, parts: int) -> int:
 @native
 @extents(turn="1", limit="1", going="1")
 def again(turn: Ptr, limit: Ptr, going: Ptr, part: int, parts: int) -> int:
-    """Counts the turn that has ended, and jumps where another one follows."""
+    """Count the turn that has ended, and jump if another one follows."""
     turn[0] += 1
     return TAKEN if going[0] != 0 and turn[0] < limit[0] else OK
 
@@ -68,7 +68,7 @@ def give(x: Ptr, turn: Ptr, y: Ptr, outer: int, turns: int, inner: int, back: in
 @native
 @extents()
 def expect(condition: int, part: int, parts: int) -> int:
-    """Fails where the condition is 0: the program was lowered for other cases."""
+    """Fail if the condition is 0: the program was lowered for other cases."""
     return OK if condition != 0 else failure_status(1)
 
 
@@ -77,5 +77,5 @@ def expect(condition: int, part: int, parts: int) -> int:
 def refuse(
     condition: int, v0: int, v1: int, v2: int, v3: int, v4: int, v5: int, v6: int, v7: int, part: int, parts: int
 ) -> int:
-    """Fails where the condition is 0; the others are for the message."""
+    """Fail if the condition is 0; the others are for the message."""
     return OK if condition != 0 else failure_status(1)

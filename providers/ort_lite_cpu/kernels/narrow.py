@@ -21,7 +21,7 @@ POWERS = "float8_e8m0fnu"
 
 @arithmetic("f32(u8,static)")
 def narrow_to_f32(code: Any, name: str) -> Any:
-    """Exact. `name` is one of NARROW_FLOATS."""
+    """Return the exact value. `name` is one of NARROW_FLOATS."""
     mantissa, bias, largest, above, nan, sign = NARROW_FLOATS[name]
     u = code.to("u32")
     magnitude = u & (sign - 1)
@@ -38,7 +38,7 @@ def narrow_to_f32(code: Any, name: str) -> Any:
 
 @arithmetic("u8(f32,static,static)")
 def f32_to_narrow(x: Any, name: str, saturate: bool) -> Any:
-    """To nearest even. What is too large becomes the largest number, or, without `saturate`, infinity or NaN."""
+    """Round to nearest even. Too large numbers become the largest one, or, without `saturate`, infinity or NaN."""
     mantissa, bias, largest, above, nan, sign = NARROW_FLOATS[name]
     u = x.bits().to("u32")
     magnitude = u & 0x7FFFFFFF
@@ -60,7 +60,7 @@ def f32_to_narrow(x: Any, name: str, saturate: bool) -> Any:
 
 @arithmetic("f32(u8)")
 def power_to_f32(code: Any) -> Any:
-    """2**(code - 127); 255 is NaN."""
+    """Return 2**(code - 127); NaN for 255."""
     u = code.to("u32")
     value = u.equals(0).choose(u.const(0x00400000), u << 23)
     return u.equals(255).choose(u.const(0x7FC00000), value).from_bits()
@@ -68,7 +68,7 @@ def power_to_f32(code: Any) -> Any:
 
 @arithmetic("u8(f32,static,static)")
 def f32_to_power(x: Any, mode: str, saturate: bool) -> Any:
-    """The magnitude's power of two, rounded "up", "down" or to "nearest". Spec: ONNX Cast-25, FLOAT8E8M0."""
+    """Return the magnitude's power of two, rounded "up", "down" or to "nearest". Spec: ONNX Cast-25, FLOAT8E8M0."""
     magnitude = x.bits().to("u32") & 0x7FFFFFFF
     exponent, rest = magnitude >> 23, magnitude & 0x7FFFFF
     tiny = exponent.equals(0)
@@ -85,6 +85,7 @@ def f32_to_power(x: Any, mode: str, saturate: bool) -> Any:
 
 @arithmetic("i32(u8,static)")
 def narrow_to_i32(code: Any, name: str) -> Any:
+    """Return the exact value. `name` is one of NARROW_INTEGERS."""
     bits = NARROW_INTEGERS[name]
     value = code.to("i32") & ((1 << bits) - 1)
     middle = 1 << (bits - 1)
@@ -93,13 +94,13 @@ def narrow_to_i32(code: Any, name: str) -> Any:
 
 @arithmetic("u8(i32,static)")
 def i32_to_narrow(x: Any, name: str) -> Any:
-    """The low bits."""
+    """Return the low bits."""
     return (x & ((1 << NARROW_INTEGERS[name]) - 1)).to("u8")
 
 
 @arithmetic("u8(f32,f32,static)")
 def quantize_narrow(x: Any, zero: Any, name: str) -> Any:
-    """x rounded, half to even, plus `zero`, saturated to the integer type of that name; NaN becomes its smallest value."""
+    """Return x, rounded half to even, plus `zero`, saturated to the integer type of that name; NaN becomes its smallest value."""
     bits = NARROW_INTEGERS[name]
     low = 0.0 if name[0] == "u" else -float(1 << (bits - 1))
     least, most = low - zero, low + float((1 << bits) - 1) - zero

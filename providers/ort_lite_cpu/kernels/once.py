@@ -27,7 +27,7 @@ def run_once(
     otherwise: Callable[[], object] | None = None,
     **named: Any,
 ) -> None:
-    """kernel(arrays, its other parameters by their names), one of `kernels`, in the calling thread.
+    """Run kernel(arrays, its other parameters by their names), one of `kernels`, in the calling thread.
 
     `otherwise` writes the same bits with NumPy: where the kernel is missing, and may not be compiled, or would be for FEW elements;
     processes to come shall have it.

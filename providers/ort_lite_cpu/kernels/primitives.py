@@ -1,5 +1,7 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
+from typing import NamedTuple
+
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
@@ -11,7 +13,7 @@ CHUNK = 512
 
 @native
 def nothing(part: int, parts: int) -> int:
-    """In the place of an instruction whose results have no elements: loops around none may be as long as a model likes."""
+    """Do nothing, in place of an instruction whose results have no elements: its loops may be as long as a model likes."""
     return OK
 
 
@@ -24,62 +26,59 @@ def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     return OK
 
 
+class LoopCounts(NamedTuple):
+    """Turns of six nested loops, the outermost first."""
+
+    n0: int
+    n1: int
+    n2: int
+    n3: int
+    n4: int
+    n5: int
+
+
+class StridedView(NamedTuple):
+    """Elements at `at` + i0 * s0 + ... + i5 * s5 of a tensor, for the indices of six nested loops."""
+
+    at: int
+    s0: int
+    s1: int
+    s2: int
+    s3: int
+    s4: int
+    s5: int
+
+
 @native
 @extents(
-    x="walk(at_x, n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5)",
-    y="walk(at_y, n0, t0, n1, t1, n2, t2, n3, t3, n4, t4, n5, t5)",
+    x="walk(s.at, n.n0, s.s0, n.n1, s.s1, n.n2, s.s2, n.n3, s.s3, n.n4, s.s4, n.n5, s.s5)",
+    y="walk(t.at, n.n0, t.s0, n.n1, t.s1, n.n2, t.s2, n.n3, t.s3, n.n4, t.s4, n.n5, t.s5)",
 )
-def copy_by_strides(
-    x: Ptr,
-    y: Ptr,
-    at_x: int,
-    at_y: int,
-    n0: int,
-    n1: int,
-    n2: int,
-    n3: int,
-    n4: int,
-    n5: int,
-    s0: int,
-    s1: int,
-    s2: int,
-    s3: int,
-    s4: int,
-    s5: int,
-    t0: int,
-    t1: int,
-    t2: int,
-    t3: int,
-    t4: int,
-    t5: int,
-    dense: Static,
-    part: int,
-    parts: int,
-) -> int:
-    """y[at_y + i . t] = x[at_x + i . s] for all i in (n0, ..., n5); strides in elements. dense: s5 and t5 are 1."""
-    for row in span(n0 * n1 * n2 * n3, part, parts):
-        i3 = row % n3
-        rest = row // n3
-        i2 = rest % n2
-        rest = rest // n2
-        i1 = rest % n1
-        i0 = rest // n1
-        source = at_x + i0 * s0 + i1 * s1 + i2 * s2 + i3 * s3
-        target = at_y + i0 * t0 + i1 * t1 + i2 * t2 + i3 * t3
-        for i in range(n4):
+def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, part: int, parts: int) -> int:
+    """y[t(i)] = x[s(i)] for all i in n; strides in elements. dense: s.s5 and t.s5 are 1."""
+    for row in span(n.n0 * n.n1 * n.n2 * n.n3, part, parts):
+        i3 = row % n.n3
+        rest = row // n.n3
+        i2 = rest % n.n2
+        rest = rest // n.n2
+        i1 = rest % n.n1
+        i0 = rest // n.n1
+        source = s.at + i0 * s.s0 + i1 * s.s1 + i2 * s.s2 + i3 * s.s3
+        target = t.at + i0 * t.s0 + i1 * t.s1 + i2 * t.s2 + i3 * t.s3
+        for i in range(n.n4):
             if dense:
-                for j in range(n5):
-                    y[target + i * t4 + j] = x[source + i * s4 + j]
+                for j in range(n.n5):
+                    y[target + i * t.s4 + j] = x[source + i * s.s4 + j]
             else:
-                for j in range(n5):
-                    y[target + i * t4 + j * t5] = x[source + i * s4 + j * s5]
+                for j in range(n.n5):
+                    y[target + i * t.s4 + j * t.s5] = x[source + i * s.s4 + j * s.s5]
     return OK
 
 
 @native
 @extents(x="given", y="given", table="3 * rank")
 def copy_by_table(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
-    """As `copy_by_strides` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
+    """y[at_y + i . t] = x[at_x + i . s] for any number of loops; table (3, rank) has their turns, strides of x, strides of y."""
     rows = 1
     for k in range(rank - 1):
         rows *= table[k]

@@ -1,5 +1,6 @@
-"""Softmax of one row of float32, written in vectors: rows are often as short as a vector or two, where a loop that LLVM vectorises
-would take most elements one by one.
+"""Softmax of rows of float32, in vectors.
+
+Rows are often as short as a vector or two, where a loop that LLVM vectorizes would take most elements one by one.
 
 A row is passed three times: its largest number, exponentials and their sum, the quotient. The middle pass keeps multipliers busy, the
 others only memory, and each waits for the last sum of the one before. So short rows go through one loop, three rows at a time.
@@ -17,9 +18,9 @@ from ort_lite_cpu.kernels.gemm.vectors import Vectors
 SHORT = 2048
 """Numbers of a row up to which three of them, and what is written, are in the first cache level."""
 LEAST = -87.33654
-"""exp of what is less would be no normal number of float32."""
+"""The least number whose exp is a normal number of float32."""
 _MAGIC = 12582912.0 + 127.0
-"""Added, it leaves the nearest integer in the low bits, with the bias of an exponent."""
+"""A number that, added, leaves the nearest integer in the low bits, with the bias of an exponent."""
 _LN2, _LN2_IN_TWO = 0.693147182464599609375, (0.693359375, -2.12194440e-4)
 _POWERS = (1.38189394e-3, 8.36870354e-3, 4.16682884e-2, 1.66665211e-1, 0.49999994, 1.0, 1.0)
 """e**r for |r| <= ln(2) / 2, a minimax fit (error 4e-9), highest power first."""
@@ -32,7 +33,7 @@ Body = Callable[[Any, Sequence[Any], int, Any], list[Any]]
 
 
 def vectors_for(native: str, target: Target) -> dict[str, Any]:
-    """Statics. lanes: of a vector; 0: not in vectors, since float64 takes the C library's exp.
+    """Return the Statics. lanes: of a vector; 0: not in vectors, since float64 takes the C library's exp.
 
     chains: vectors of a round of exponentials, whose constants take registers, unless instructions read and spread them.
     fused: whether products are.
@@ -45,8 +46,10 @@ def vectors_for(native: str, target: Target) -> dict[str, Any]:
 def softmax_rows(
     builder: Any, x: Any, y: Any, first: Any, last: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool
 ) -> None:
-    """Rows [first, last), at least one, of y (., n), which may be x: while one gets its exponentials, the one before is divided by
-    their sum, and of the one after the next the largest is looked for. At the ends the nearest row stands in for one that is not there.
+    """y (., n) = the softmax of rows [first, last), at least one, of x, or its logarithm; y may be x.
+
+    While one row gets its exponentials, the one before is divided by their sum, and the largest of the one after is searched for.
+    At the ends the nearest row stands in for a missing one.
     """
     emit = Vectors(builder, x.type.pointee, lanes)
     end = builder.sub(last, emit.integer(1))
@@ -85,7 +88,7 @@ def softmax_rows(
 
 @emitter("void(*f32,*f32,i64,static,static,static,static)")
 def softmax_row(builder: Any, x: Any, y: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool) -> None:
-    """y[:n], which may be x, of one row of any length, pass by pass."""
+    """y[:n] = the softmax of one row of any length, pass by pass; it may be x."""
     emit = Vectors(builder, x.type.pointee, lanes)
     top = _highest(emit, x, n)
     total = _sum(emit, x, None if logarithm else y, n, top, chains, fused)
@@ -93,7 +96,7 @@ def softmax_row(builder: Any, x: Any, y: Any, n: Any, logarithm: bool, lanes: in
 
 
 def _highest(emit: Vectors, x: Any, n: Any) -> Any:
-    """The largest of x[:n] that are not NaN, or -inf."""
+    """Return the largest of x[:n] that are not NaN, or -inf."""
 
     def body(at: Any, tops: Sequence[Any], count: int, mask: Any) -> list[Any]:
         return _raise(emit, x, at, tops, count, mask)
@@ -102,7 +105,7 @@ def _highest(emit: Vectors, x: Any, n: Any) -> Any:
 
 
 def _sum(emit: Vectors, x: Any, y: Any, n: Any, top: Any, chains: int, fused: bool) -> Any:
-    """The sum of y[:n] = exp(x[:n] - top), no x above top; without y they are summed alone."""
+    """y[:n] = exp(x[:n] - top), no x above top; returns their sum. Without y they are only summed."""
     most = emit.splat(top)
 
     def body(at: Any, sums: Sequence[Any], count: int, mask: Any) -> list[Any]:
@@ -135,7 +138,7 @@ def _clear(emit: Vectors, y: Any, n: Any, change: Any) -> None:
 
 
 def _factor(emit: Vectors, top: Any, total: Any, logarithm: bool) -> Any:
-    """What exponentials are multiplied by, or numbers are lowered by, a scalar."""
+    """Return the scalar by which exponentials are multiplied, or numbers are lowered."""
     if logarithm:
         from ort_lite.native.values import LlvmValue  # LLVM's values, which a run with compiled kernels does without
 
@@ -158,7 +161,7 @@ def _change(emit: Vectors, given: Any, y: Any, at: Any, count: int, mask: Any, c
 
 
 def _raise(emit: Vectors, x: Any, at: Any, tops: Sequence[Any], count: int, mask: Any) -> list[Any]:
-    """The first `count` of tops, raised to what lies at x."""
+    """Return the first `count` of tops, raised to what lies at x."""
     values = _read(emit, x, at, count, mask)
     if mask is not None:
         values = [emit.builder.select(mask, value, emit.constant(_LOWEST)) for value in values]
@@ -168,7 +171,7 @@ def _raise(emit: Vectors, x: Any, at: Any, tops: Sequence[Any], count: int, mask
 def _add(
     emit: Vectors, loaded: Sequence[Any], y: Any, most: Any, at: Any, sums: Sequence[Any], mask: Any, fused: bool
 ) -> list[Any]:
-    """The first sums with exponentials of `loaded` less `most` added, which go to y."""
+    """y = exp(loaded - most); returns the first sums with these added."""
     values = [_exponential(emit, emit.sub(value, most), fused) for value in loaded]
     if mask is not None:
         values = [emit.builder.select(mask, value, emit.zero) for value in values]
@@ -178,13 +181,13 @@ def _add(
 
 
 def _larger(emit: Vectors) -> Callable[[Any, Any], Any]:
-    """(a, b) -> the larger; b where either is NaN, which the exponential finds again."""
+    """Return the larger of a and b; b if either is NaN, which the exponential finds again."""
     builder = emit.builder
     return lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def _exponential(emit: Vectors, t: Any, fused: bool) -> Any:
-    """e**t, t <= 0, within 2 ulp; NaN where t is; 0 below 2**-126, so that no subnormal slows a row down twenty times.
+    """Return e**t, t <= 0, within 2 ulp; NaN for NaN; 0 below 2**-126, so that no subnormal slows a row down twenty times.
 
     Where products are not rounded before they are added, what float32 lacks of ln 2 (2e-9) is all that r loses, less than the
     difference t was rounded by; else that rest is subtracted too.
@@ -215,7 +218,7 @@ def _loop_over(emit: Vectors, n: Any, values: Sequence[Any], body: Body, chains:
 
 
 def _reduce_lanes(emit: Vectors, parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """All lanes of all parts as one number, in a fixed order."""
+    """Return all lanes of all parts as one number, in a fixed order."""
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [join(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]

@@ -11,7 +11,7 @@ SIZE, MIDDLE, LARGE = 4, 8, 16
 
 
 def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
-    """Emits a prefetch of the cache line there, to be read soon; any address is allowed. Locality 3 is all cache levels."""
+    """Emit a prefetch of the cache line there, to be read soon; any address is allowed. Locality 3 is all cache levels."""
     from llvmlite import ir
 
     numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
@@ -20,13 +20,13 @@ def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
 
 @emitter("void(*T)")
 def prefetch(builder: Any, pointer: Any) -> None:
-    """See `ask_for`."""
+    """Ask for a cache line that is read soon: see `ask_for`."""
     ask_for(builder, pointer)
 
 
 @emitter("void(*T)")
 def prefetch_second(builder: Any, pointer: Any) -> None:
-    """As `prefetch`, for more than the first cache level has room for."""
+    """Ask for a cache line like `prefetch`, for more than the first cache level has room for."""
     ask_for(builder, pointer, 2)
 
 
@@ -42,7 +42,7 @@ def _small() -> int:
 
 @emitter("i64()", needs="avx", otherwise=_small)
 def best_size(builder: Any) -> Any:
-    """LARGE where vectors hold more than SIZE elements of four bytes, else SIZE."""
+    """Return LARGE if vectors hold more than SIZE elements of four bytes, else SIZE."""
     from llvmlite import ir
 
     return ir.IntType(64)(LARGE)
@@ -70,12 +70,12 @@ def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
 
 @emitter("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
 def transpose_large(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
-    """As `transpose_square` for i and j below LARGE."""
+    """y[j * y_step + i] = x[i * x_step + j] for i and j below LARGE."""
     _square(builder, x, x_step, y, y_step, LARGE // SIZE)
 
 
 def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) -> None:
-    """A square of SIZE * times: vectors hold SIZE elements of each of `times` rows, which are transposed side by side."""
+    """Transpose a square of SIZE * times: vectors hold SIZE elements of each of `times` rows, which are transposed side by side."""
     from llvmlite import ir
 
     element, word = x.type.pointee, ir.IntType(32)
@@ -90,11 +90,11 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, len(order)), list(order)))
 
     def across(order: tuple[int, ...]) -> list[int]:
-        """The order within each SIZE elements, of two vectors of `lanes`."""
+        """Return the order within each SIZE elements, of two vectors of `lanes`."""
         return [SIZE * k + j % SIZE + j // SIZE * lanes for k in range(times) for j in order]
 
     def row(line: int, column: int) -> Any:
-        """Elements `column` to `column` + SIZE of rows line, line + SIZE, ..."""
+        """Return the elements `column` to `column` + SIZE of rows line, line + SIZE, ..."""
         parts = [builder.load(at(x, x_step, line + SIZE * k, column, part), align=nbytes) for k in range(times)]
         while len(parts) > 1:
             parts = [shuffle(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
@@ -110,7 +110,7 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
 
 @emitter("void(*T,i64,*T,i64)")
 def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
-    """As `transpose_large`, of elements of a byte, of which every vector holds a row.
+    """y[j * y_step + i] = x[i * x_step + j] for i and j below LARGE, elements of a byte; every vector holds a row.
 
     Interleaving the first half of the rows with the second moves the last bit of a row's number to the front of those of its elements:
     after as many rounds as a number has bits, the two are exchanged.

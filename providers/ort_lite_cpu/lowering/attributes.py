@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.shapes import equal, less, modulo, select
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.op import NodeLowering
 
 MOST = 2**31 - 1
@@ -13,14 +14,14 @@ MOST = 2**31 - 1
 
 
 def axis_of(op: NodeLowering, axis: int, rank: int) -> int:
-    """`axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
+    """Return `axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
     if not -rank <= axis < rank:
         raise op.reject(f"axis {axis} is out of range [{-rank}, {rank})")
     return axis % rank
 
 
 def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) -> str:
-    """The attribute `name`. Raises NotImplemented where it is none of those known."""
+    """Return the attribute `name`. Raises NotImplemented where it is none of those known."""
     value: str = op.attr(name, default)
     if value not in known:
         raise op.reject(f"{name} {value!r}; it should be one of {', '.join(known)}")
@@ -28,19 +29,42 @@ def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) ->
 
 
 def check_groups(op: NodeLowering, channels: Dim, groups: int, what: str = "groups") -> None:
-    """Groups of channels are as large as each other: raises NotImplemented for no groups, the run fails for a rest."""
+    """Check that groups of channels have one size. Raises NotImplemented for no groups; the run fails for a remainder."""
     if groups < 1:
         raise op.reject(f"{groups} {what}; there should be one or more")
     op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
 
 
+class Volume(NamedTuple):
+    """Depth, height and width, for kernels."""
+
+    d: int
+    h: int
+    w: int
+
+
+def volume(values: Sequence[Dim]) -> Volume:
+    """Return 1 to 3 spatial sizes as three; axes in front that are missing have size 1."""
+    return Volume(*_three(values, 1))
+
+
+def window_of(kernel: Sequence[Dim], strides: Sequence[Dim], pads: Sequence[Dim], dilations: Sequence[Dim]) -> Window:
+    """Return a window over 1 to 3 spatial axes as one over three; `pads` are those in front of each axis, or all."""
+    pads = pads[: len(kernel)]
+    return Window(*_three(kernel, 1), *_three(strides, 1), *_three(pads, 0), *_three(dilations, 1))
+
+
+def _three(values: Sequence[Dim], fill: Dim) -> Any:
+    return [*[fill] * (3 - len(values)), *values]
+
+
 def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
-    """Scalars of a kernel over three spatial axes, `<name>d`, `<name>h` and `<name>w`; axes in front that are not there have `fill`."""
-    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), [*[fill] * (3 - len(values)), *values], strict=True))
+    """Return a kernel's scalars `<name>d`, `<name>h` and `<name>w`; axes in front that are missing have `fill`."""
+    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), _three(values, fill), strict=True))
 
 
 def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> None:
-    """The attributes of windows over 1 to 3 spatial axes: as many numbers as there are axes, sizes and steps that are positive.
+    """Check attributes of windows over 1 to 3 spatial axes: one number for each axis, positive sizes and steps.
 
     Raises NotImplemented for others. `result`: dimensions of the output, which are negative where no window fits; the run fails.
     """
@@ -64,7 +88,7 @@ def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> No
 
 
 def check_fit(op: NodeLowering, image: Sequence[Dim], kernel: Sequence[Dim], batch: Dim = 1, partly: bool = False) -> None:
-    """The run fails for images into which no window fits; of no images, `batch` 0, nobody asks. `partly`: it may reach beyond."""
+    """Make the run fail for images into which no window fits, unless `batch` is 0. `partly`: windows may reach beyond."""
     mode, rank = op.attr("auto_pad") or "NOTSET", len(image)
     if mode.startswith("SAME"):
         return

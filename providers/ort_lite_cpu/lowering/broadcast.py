@@ -28,7 +28,7 @@ def joint_dim(a: Dim, b: Dim) -> Dim:
 
 
 def require_broadcast(op: Emitter, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
-    """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound: nobody reads beyond an operand."""
+    """Require each dimension to be 1 or the output's, checked when a shape is bound: nothing reads beyond an operand."""
     fewer = int(len(shape) <= len(out))
     op.require(fewer, "an input of {0} dimensions does not broadcast to {1}", len(shape), len(out))
     for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):

@@ -52,11 +52,11 @@ class Builder:
         self._shared: set[Buffer] = set()
         """Those of them whose arrays may be somebody else's too."""
         self._born: dict[Buffer, int] = {}
-        """Of buffers that instructions fill: how many symbols had a source when they were made."""
+        """The number of symbols that had a source when each buffer that instructions fill was created."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         self._required: set[Dim] = set()
         self._unseen: dict[Buffer, tuple[Node, Tensor]] = {}
-        """What steps in Python made and no kernel has read yet: its shape is what inference says, and not what is there."""
+        """Results of Python steps that no kernel has read yet: their shape is what inference says."""
 
     # --- tensors
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
@@ -75,7 +75,7 @@ class Builder:
         return Tensor(tensor.dtype, tuple(shape), tensor.buffer)
 
     def store(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
-        """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
+        """Return `tensor` in memory, in storage order `perm`; conversions are made once and shared."""
         if perm is not None and perm == tuple(range(len(tensor.shape))):
             perm = None
         if tensor.pending is not None:
@@ -89,7 +89,7 @@ class Builder:
         return found
 
     def materialize(self, tensor: Tensor) -> Tensor:
-        """`tensor` in memory, in whatever storage order it has."""
+        """Return `tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
             self.compute(tensor, tensor.pending.node or NOWHERE)
         if tensor.later is not None:
@@ -99,7 +99,7 @@ class Builder:
         return tensor
 
     def _compute_in(self, tensor: Tensor, perm: tuple[int, ...] | None) -> None:
-        """Computes a pending tensor in the storage order `perm` where it would have another, and what it is made of has fewer bytes:
+        """Compute a pending tensor in the storage order `perm` where it would have another, and what it is made of has fewer bytes:
         where a model ends, the integers of a quantised image are moved, and not its floats.
         """
         if storage_order(tensor) == perm:
@@ -112,7 +112,7 @@ class Builder:
             self.compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
 
     def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
-        """Emits the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
+        """Emit the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
         from ort_lite_cpu.lowering.fuse import fuse, leaves_in_memory
 
         perm, leaves = order[0] if order else storage_order(tensor), leaves_in_memory(tensor)
@@ -134,7 +134,7 @@ class Builder:
         self.result.primary[out.buffer] = tensor
 
     def _catch_up(self, tensor: Tensor, later: Later) -> None:
-        """Emits the instruction of a tensor that was put off."""
+        """Emit the deferred instruction of a tensor."""
         made = self.new(tensor.dtype, tensor.shape, tensor.perm)
         later.emit(made)
         tensor.buffer, tensor.later = made.buffer, None
@@ -170,7 +170,7 @@ class Builder:
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """`tensor` as elements of another type, in the storage order it has; made once and shared."""
+        """Return `tensor` as elements of another type, in the storage order it has; made once and shared."""
         if tensor.dtype == dtype:
             return tensor
         if dtype not in tensor.casts:
@@ -206,8 +206,10 @@ class Builder:
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
     ) -> None:
-        """See `NodeLowering.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in
-        `touched` an extent for each operand, by its number. A checkpoint.
+        """Add an instruction: see `NodeLowering.emit`. A checkpoint.
+
+        A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in `touched` an extent for each
+        operand, by its number.
         """
         checkpoint()
         if isinstance(kernel, Spec):
@@ -242,7 +244,7 @@ class Builder:
             self._require_shape(*self._unseen.pop(tensor.buffer))
 
     def _require_shape(self, node: Node, tensor: Tensor) -> None:
-        """The array that a step made has the shape that kernels believe. Without elements any other will do: none is read."""
+        """Require the array that a step made to have the shape that kernels believe. Without elements any other will do."""
         assert tensor.buffer is not None
         found: list[Dim] = []
         for axis, dim in enumerate(tensor.shape):
@@ -272,7 +274,7 @@ class Builder:
         python: bool = True,
         shared: Collection[int] = (),
     ) -> list[Tensor | None]:
-        """Adds a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
+        """Add a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
 
         What it makes has their element types, ranks and known dims, or the run fails (`host_step.run_host_step`). Dims that are
         expressions, or symbols of somebody else, become a requirement where the first kernel reads it.
@@ -288,7 +290,7 @@ class Builder:
         return list(made)
 
     def take_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
-        """The last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
+        """Return the last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
 
         The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told. Of
         `lost` symbols nobody asks any more.
@@ -307,7 +309,7 @@ class Builder:
         return last
 
     def add_external(self, info: Info, name: str = "") -> Tensor:
-        """A tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
+        """Return a tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
         known = info.shape is not None and info.dtype is not None and info.dtype != "string"
         buffer = Buffer(product(info.shape or ()) * itemsize(info.dtype or "") if known else 0)
         tensor = Tensor(info.dtype or "", info.shape or (), buffer, name=name, ranked=info.shape is not None)
@@ -317,7 +319,7 @@ class Builder:
         return tensor
 
     def pin(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
-        """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape.
+        """Return `tensor` in logical order in a buffer whose array has its shape: a copy if somebody else sees another shape.
 
         `node` is whose the copy is, for messages.
         """
@@ -341,7 +343,7 @@ class Builder:
         return tensor
 
     def _first_shape(self, buffer: Buffer, wanted: Shape) -> Shape:
-        """The shape of the array that a buffer becomes: `wanted`, unless a symbol of it was not known yet when the buffer is filled."""
+        """Return the shape of the array that a buffer becomes: `wanted`, unless a symbol of it is unknown when the buffer is filled."""
         made = self.result.primary[buffer].shape
         if made == wanted:
             return made

@@ -24,7 +24,7 @@ PROGRAMS_KEPT = 64
 
 
 class SuffixProgram(Protocol):
-    """A Program as far as steps of another one know it."""
+    """The members of a Program that steps of another one use."""
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]: ...
 
@@ -33,7 +33,7 @@ class SuffixProgram(Protocol):
 
 
 class DeferredSuffix:
-    """Callable with the arrays of the live values; returns the arrays of the wanted ones."""
+    """A callable with the arrays of the live values; it returns the arrays of the wanted ones."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DeferredSuffix:
 
 
 def _sequence_info(value: Value, info: Info, elements: Sequence[Array]) -> Info:
-    """The type of a sequence by its elements. Raises ValueError where that tells no more than was known."""
+    """Return the type of a sequence by its elements. Raises ValueError where that tells no more than was known."""
     shapes = [element.shape for element in elements]
     if len({len(shape) for shape in shapes}) == 1:
         dims = tuple(column[0] if len(set(column)) == 1 else -1 for column in zip(*shapes, strict=True))

@@ -10,7 +10,7 @@ from ort_lite_cpu.lowering.tensor import Tensor
 
 
 class Emitter(Protocol):
-    """Adds to a program under construction, for one node."""
+    """The part of a program under construction that adds instructions for one node."""
 
     def emit(
         self,
@@ -21,10 +21,10 @@ class Emitter(Protocol):
         touched: Mapping[str, Extent] = ...,
         **named: Any,
     ) -> None:
-        """An instruction: see `NodeLowering.emit`."""
+        """Add an instruction: see `NodeLowering.emit`."""
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
-        """See `NodeLowering.require`."""
+        """Add a requirement: see `NodeLowering.require`."""
 
     def store(self, tensor: Tensor) -> Tensor:
-        """The tensor in memory, in logical order."""
+        """Return the tensor in memory, in logical order."""

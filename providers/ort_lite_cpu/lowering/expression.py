@@ -25,7 +25,7 @@ def define(
     cost: float = 0.25,
     output: int = 0,
 ) -> None:
-    """Output `output` is the formula. It is computed at once if it is read more than once, else where it is read."""
+    """Set output `output` to the formula. It is computed at once if it is read more than once, else where it is read."""
     info = op.info(output)
     assert info.dtype is not None and info.shape is not None
     value = op.node.outputs[output]
@@ -43,12 +43,12 @@ def define(
 def formula_tensor(
     dtype: DType, like: Tensor, formula: str, operands: Sequence[Tensor], scalars: Sequence[float | Dim] = ()
 ) -> Tensor:
-    """A pending tensor of `like`'s shape, for operators that consist of several formulas."""
+    """Return a pending tensor of `like`'s shape, for operators that consist of several formulas."""
     return Tensor(dtype, like.shape, pending=Expression(formula, tuple(operands), tuple(scalars)))
 
 
 def compute_before_broadcast(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
-    """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
+    """Return operands, computed first if broadcasting would compute them more than once an element."""
     if tensor.pending is not None and not same_shape(tensor.shape, shape):
         op.builder.materialize(tensor)
     return tensor
@@ -60,7 +60,7 @@ def _too_large(tensor: Tensor) -> bool:
 
 
 def measure(tensor: Tensor) -> tuple[int, int]:
-    """(operations, distinct leaves) of a pending tensor. O(size of the expression)."""
+    """Return (operations, distinct leaves) of a pending tensor. O(size of the expression)."""
     seen: set[int] = set()
     operations = leaves = 0
     waiting = [tensor]

@@ -51,7 +51,7 @@ class Failure:
     def __init__(
         self, instruction: CheckedInstruction, descriptor: Sequence[int], memory: ctypes.Array[ctypes.c_int64], status: int
     ) -> None:
-        """`descriptor` of the call, and the run's table of base addresses."""
+        """Read the call with this `descriptor`, and the run's table of base addresses."""
         self._instruction, self._descriptor, self._memory = instruction, descriptor, memory
         self._code, self.at = status & 255, status >> 8
 
@@ -60,14 +60,14 @@ class Failure:
         return self._instruction.operands[operand] is not None
 
     def element(self, operand: int, at: int | None = None) -> Any:
-        """Element `at`, by default the one at the position that is reported."""
+        """Return element `at`, by default the one at the position that is reported."""
         base, offset = self._descriptor[2 * operand : 2 * operand + 2]
         kind = _TYPES[self._instruction.spec.types[operand]]
         position = self.at if at is None else at
         return kind.from_address(self._memory[base] + offset + position * ctypes.sizeof(kind)).value
 
     def scalar(self, name: str) -> int:
-        """The value that an integer parameter of the kernel had."""
+        """Return the value that an integer parameter of the kernel had."""
         function = self._instruction.spec.function
         assert function is not None, f"{self._instruction.spec.name} is generated code, whose scalars have no names"
         number = [known for known, _ in contract(function).scalars].index(name)
@@ -79,7 +79,7 @@ class Failure:
         return "" if value is None else value.name
 
     def outside(self, what: str, operand: int, low: int, high: int, index: int | None = None, at: int | None = None) -> str:
-        """Words for an element that is not in [low, high); the operand is the node's input `index`, by default of its number."""
+        """Describe an element that is not in [low, high); the operand is the node's input `index`, by default of its number."""
         position = self.at if at is None else at
         name = self.name(operand if index is None else index)
         value = self.element(operand, position)

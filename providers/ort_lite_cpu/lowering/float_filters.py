@@ -21,7 +21,7 @@ from ort_lite_cpu.options import CPUOptions
 
 
 def float_filters(options: CPUOptions, target: Target) -> list[Transform]:
-    """The rule that dequantises such filters for good, for a target that wants it; to be tried before those that make integers."""
+    """Return the rule that dequantizes filters for good, for a target that prefers it; to be tried before those that make integers."""
     if target.has_byte_products:
         return []
     pattern = op(

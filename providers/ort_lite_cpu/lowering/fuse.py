@@ -54,7 +54,7 @@ def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
 
 
 def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
-    """The loop that computes a pending tensor into `out`. `stored` are its `leaves_in_memory`, as they lie there."""
+    """Return the loop that computes a pending tensor into `out`. `stored` are its `leaves_in_memory`, as they lie there."""
     text = _Text(list(leaves))
     root = _write(text, tensor)
     loops, aligned = _loops(out, stored)
@@ -79,14 +79,14 @@ def generic_spec(tensor: Tensor) -> Spec:
 
 
 def generic_specs(tensor: Tensor) -> list[Spec]:
-    """`generic_spec` of a pending tensor and of all that it is computed from, operands first."""
+    """Return `generic_spec` of a pending tensor and of all that it is computed from, operands first."""
     assert tensor.pending is not None
     inner = [spec for operand in tensor.pending.operands if operand.pending is not None for spec in generic_specs(operand)]
     return [*inner, generic_spec(tensor)]
 
 
 def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
-    """The call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
+    """Return the call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
     spec, text = _generic(tensor)
     size = out.size
     alone = read_before(stored)
@@ -110,7 +110,7 @@ def _generic(tensor: Tensor) -> tuple[Spec, _Text]:
 
 
 def read_before(leaves: Sequence[Tensor]) -> set[int]:
-    """Numbers of the operands that are read once, before the loop. Never all: then the first is read in it, element by element."""
+    """Return the operands that are read once, before the loop. Never all: then the first is read in it, element by element."""
     alone = {k for k, leaf in enumerate(leaves) if same(leaf.size, 1)}
     return alone if len(alone) < len(leaves) else alone - {0}
 
@@ -139,7 +139,7 @@ def _work(size: Dim, cost: float) -> Dim:
 
 
 def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
-    """Adds the lines that compute `tensor` for one element; returns the name of the result.
+    """Add the lines that compute `tensor` for one element; returns the name of the result.
 
     Its number is that of a loop of its own, which `last` writes to memory: no product is fused with the sum of another operation,
     as the kernel is STRICT, and 16-bit floats are rounded.
@@ -168,7 +168,7 @@ def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
 
 
 def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
-    """A scalar parameter, converted once outside the loops to the type that values of `dtype` have."""
+    """Return a scalar parameter, converted once outside the loops to the type that values of `dtype` have."""
     number = len(text.scalars)
     text.scalars.append(value)
     if dtype == "bool":
@@ -179,7 +179,7 @@ def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
 
 
 def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
-    """The loop nest, and for each leaf whether it lies element by element as the output does."""
+    """Return the loop nest, and for each leaf whether it lies element by element as the output does."""
     dims = list(out.storage_shape)
     order = out.perm or tuple(range(len(out.shape)))
     strides = [_leaf_strides(out, leaf, order) for leaf in [*leaves, out]]
@@ -199,7 +199,7 @@ def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
 
 
 def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:
-    """Strides of a leaf along the output's storage axes; 0 where it is broadcast, an expression where that is open."""
+    """Return strides of a leaf along the output's storage axes; 0 where it is broadcast, an expression where that is open."""
     lead = len(out.shape) - len(leaf.shape)
     own = leaf.perm or tuple(range(len(leaf.shape)))
     contiguous: dict[int, Dim] = {}
@@ -220,7 +220,7 @@ def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:
 
 
 def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, list[Dim]]:
-    """(source, scalars before those of the expression)."""
+    """Return (source, scalars before those of the expression)."""
     rank = len(loops.dims)
     dims: list[Dim] = loops.dims if rank else [1]
     strides: list[list[Dim]] = loops.strides if rank else [[0] for _ in loops.strides]
@@ -261,7 +261,7 @@ def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, lis
 
 
 def _indices(outer: int) -> list[str]:
-    """i0, ..., of row number `row` of the outer dimensions."""
+    """Return i0, ..., of row number `row` of the outer dimensions."""
     lines = ["rest = row"]
     for k in reversed(range(1, outer)):
         lines += [f"i{k} = rest % n{k}", f"rest = rest // n{k}"]
@@ -269,7 +269,7 @@ def _indices(outer: int) -> list[str]:
 
 
 def _round_formula(dtype: str, formula: str) -> str:
-    """The formula, rounded to 16 bits if that is not the last thing it does."""
+    """Return the formula, rounded to 16 bits if that is not the last thing it does."""
     widen, narrow = HALVES[dtype]
     return formula if formula.startswith(f"{widen}({narrow}(") else f"{widen}({narrow}({formula}))"
 

@@ -32,7 +32,7 @@ Known = tuple[Tensor, Info]
 """A value of a body, and what is known of it."""
 
 _NUMBERS = 8
-"""What `jumps.refuse` has room for; a message that has more numbers is cut."""
+"""The most numbers that `jumps.refuse` has room for; a message that has more is cut."""
 
 
 class Inlined(Record, frozen=False):
@@ -41,7 +41,7 @@ class Inlined(Record, frozen=False):
     name: str
     items: list[Instruction | Requirement]
     primary: dict[Buffer, Tensor]
-    """Of what the instructions make."""
+    """The primary tensors of buffers that the instructions fill."""
     results: list[Known]
 
     def owns(self, tensor: Tensor) -> bool:
@@ -55,7 +55,7 @@ class Inlined(Record, frozen=False):
 
 
 def pass_outer(values: Values, value: Value) -> Known | None:
-    """An outer value as bodies get it: in memory, unless its elements are known. None: it is no tensor of known rank and numbers."""
+    """Return an outer value as bodies get it: in memory, unless its elements are known. None if its rank and numbers are unknown."""
     tensor, info = values.tensor(value), values.inference.of(value)
     if not tensor.ranked or not tensor.dtype or tensor.dtype == "string":
         return None
@@ -63,7 +63,7 @@ def pass_outer(values: Values, value: Value) -> Known | None:
 
 
 def in_memory(builder: Builder, tensor: Tensor) -> Tensor:
-    """The tensor as instructions may read it wherever they are: what is computed in a branch is computed there alone."""
+    """Return the tensor as instructions may read it wherever they are: what is computed in a branch is computed there alone."""
     if tensor.buffer is None and tensor.contents is not None:
         return tensor.replace()
     tensor = builder.store(tensor)
@@ -72,7 +72,7 @@ def in_memory(builder: Builder, tensor: Tensor) -> Tensor:
 
 
 def inline_body(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
-    """The body for these inputs, not yet part of the program. None where it has to be called."""
+    """Return the body for these inputs, not yet part of the program. None where it has to be called."""
     body = values.bodies[graph]
     captured = [pass_outer(values, value) for value in body.captures]
     if None in captured:
@@ -96,7 +96,7 @@ def inline_body(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inline
 
 
 def settle(body: Body, inlined: bool) -> None:
-    """Says of the programs of a body whether nobody calls them, see `Source.inlined`; then nobody calls the bodies inside either."""
+    """Tell the programs of a body if nobody calls them, see `Source.inlined`; then nobody calls the bodies inside either."""
     for step in body.steps:
         source = getattr(step.function, "source", None)
         if isinstance(source, Source):
@@ -106,7 +106,7 @@ def settle(body: Body, inlined: bool) -> None:
 
 
 def _lower_into(values: Values, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
-    """The outputs of a program whose instructions are added to `made`. None, with nothing added, where those are not all of it."""
+    """Return the outputs of a program whose instructions are added to `made`, or None, with nothing added, if it has other items."""
     child = values.inside(source.bodies)
     for value, (tensor, info) in zip(source.inputs, inputs, strict=True):
         child.give(value, tensor, info)
@@ -149,7 +149,7 @@ def _constant(array: Any) -> Known | None:
 
 # --- Into the program
 def splice(values: Values, made: Inlined, sure: bool, targets: Mapping[Buffer | None, Buffer] = {}) -> None:
-    """Appends the body's instructions. What they make in one of `targets` they make in another buffer instead.
+    """Append the body's instructions. What they make in one of `targets` they make in another buffer instead.
 
     sure: they run whenever the program does. Others look at what they require when their turn comes.
     """
@@ -170,7 +170,7 @@ def splice(values: Values, made: Inlined, sure: bool, targets: Mapping[Buffer | 
 
 
 def expect(values: Values, required: Requirement, sure: bool) -> None:
-    """Goes on for those cases in which the condition is not 0. Others have another program, which the run changes to."""
+    """Go on only if the condition is not 0. Other cases have another program, to which the run changes."""
     if sure and values.is_body:
         values.builder.result.items.append(required)  # whether it is sure there, the program around says
     elif not (sure and values.assume([required.condition])):
@@ -189,7 +189,7 @@ def _refuse(builder: Builder, required: Requirement, inside: str) -> None:
 
 
 def jump(builder: Builder, kernel: Any, operands: Sequence[Tensor], work: Dim = 1) -> Instruction:
-    """Appends an instruction that jumps; where to is said later, see `count`."""
+    """Append an instruction that jumps; its destination is set later, see `count`."""
     builder.emit(builder.owner, Spec(kernel, [tensor.native for tensor in operands]), operands, work=work)
     made = builder.result.items[-1]
     assert isinstance(made, Instruction)

@@ -29,7 +29,7 @@ from ort_lite_cpu.registry import find
 
 
 class Lowering:
-    """The way through the nodes of a program; `NodeLowering` is what operators get of it."""
+    """The lowering of the nodes of a program; operators get a `NodeLowering` of it."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.builder, self.inference = values, values.builder, values.inference
@@ -38,7 +38,7 @@ class Lowering:
 
     # --- nodes
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
-        """Lowers all nodes, then decides where the outputs lie. Every 16th node is a checkpoint."""
+        """Lower all nodes, then decide where the outputs lie. Every 16th node is a checkpoint."""
         for node in nodes:
             for value in node.reads():
                 if value is not None:
@@ -66,7 +66,7 @@ class Lowering:
         return self.builder.result
 
     def _end_with_tail(self, nodes: Sequence[Node], outputs: Sequence[Value], open_: Open) -> None:
-        """Adds a step that lowers and runs `nodes` during the run."""
+        """Add a step that lowers and runs `nodes` during the run."""
         from ort_lite_cpu.lowering.deferred_suffix import DeferredSuffix
 
         for node in nodes:
@@ -115,7 +115,7 @@ class Lowering:
             ).about(node) from error
 
     def _require_quotients(self, node: Node) -> None:
-        """Sizes that others are divided by must not be 0: expressions would go on with 0."""
+        """Require divisors of sizes not to be 0: expressions would go on with 0."""
         if node.op_type not in ("Div", "Mod") or node.domain:
             return
         value = node.inputs[1]
@@ -171,7 +171,7 @@ class Lowering:
 
 
 def _copy(value: Any) -> list[Any]:
-    """An array, or what an optional holds, as the caller's own."""
+    """Return an array, or what an optional holds, as the caller's own."""
     if isinstance(value, list):
         return [[_copy(item)[0] for item in value]]
     return [value.copy() if isinstance(value, np.ndarray) else value]

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 Kernel = Callable[..., int]
 Message = str | Callable[["Failure"], str]
-"""What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
+"""The meaning of a failing status: words with {index} for the position that the kernel reports, or a function that returns them."""
 
 
 Wiring = tuple[Sequence[int], Sequence[Any] | None, Sequence[tuple[int, int, Callable[[Any], Any]]]]
-"""Of a HostStep: places of the inputs, -1 for what is constant or left out; the constants, None where there are none of these; number,
-place and check of each result that is wanted.
+"""The slots of a HostStep: those of inputs, -1 for constants and missing ones; the constants, or None; and its results.
+
+Each result is (number, slot, check).
 """
 
 
@@ -55,11 +56,11 @@ class Instruction(Record, frozen=False):
     message: Message
     inplace: tuple[int, int] | None
     rounds: Dim = 1
-    """How often it is called, each time with all parts: see `run.loop`."""
+    """The number of calls, each with all parts: see `run.loop`."""
     jump: int = 0
-    """How many instructions further the program goes on where the kernel returns TAKEN; 0: it is no jump. Back where negative."""
+    """The number of instructions to jump by if the kernel returns TAKEN, backwards if negative; 0 if it is no jump."""
     inside: str = ""
-    """What errors end with, for a node of a body: its name, and the node that it belongs to."""
+    """The end of errors for a node of a body: its name, and the node that it belongs to."""
 
 
 class Source(Record, frozen=False, eq=False):
@@ -71,7 +72,7 @@ class Source(Record, frozen=False, eq=False):
     bodies: Mapping[Graph, Body]
     options: CPUOptions
     inlined: bool = False
-    """Whether nobody calls the program, because its instructions are part of the one around it, or its branch is never taken."""
+    """True if nothing calls the program: its instructions are part of the one around it, or its branch is never taken."""
 
 
 class HostStep(Record, frozen=False):
@@ -88,7 +89,7 @@ class HostStep(Record, frozen=False):
     python: bool
     programs: BoundedCache[Any, SuffixProgram] | None = None
     wiring: Wiring | None = None
-    """What the first run looks up for all."""
+    """The slots that the first run looks up for all runs."""
 
 
 class ResultRegion(Record):
@@ -102,7 +103,7 @@ class ResultRegion(Record):
 
 
 def whole(y: Tensor) -> ResultRegion:
-    """All of a tensor."""
+    """Return all of a tensor."""
     return ResultRegion(y, 1, y.size)
 
 
@@ -114,13 +115,13 @@ class Requirement(Record, frozen=False):
     message: str
     numbers: tuple[Dim, ...]
     expected: bool = False
-    """Whether it is no condition of the operator: where it does not hold, another program runs."""
+    """True if it is no condition of the operator: if it does not hold, another program runs."""
     inside: str = ""
-    """As of an Instruction."""
+    """The end of errors, as of an Instruction."""
 
 
 class Lowered(Record, frozen=False):
-    """The result: `items` in order. None marks where one segment ends and the next binds on values read by then."""
+    """The result of lowering: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
     items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
     inputs: list[Buffer] = field(default_factory=list)
@@ -131,11 +132,11 @@ class Lowered(Record, frozen=False):
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
     kernels: Kernels = field(default_factory=lambda: Kernels(host()))
     wanted: list[Spec] = field(default_factory=list)
-    """Fused kernels that are not there, and were done without."""
+    """Missing fused kernels, which were replaced."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
     restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
-    """By the ids of constants' arrays, what makes them again of what they were packed to."""
+    """Functions that recreate the arrays of constants from their packed forms, by id of the array."""
 
     @property
     def target(self) -> Target:

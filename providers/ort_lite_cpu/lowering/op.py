@@ -82,7 +82,7 @@ class NodeLowering:
 
     # --- inputs
     def raw(self, index: int) -> Tensor:
-        """Input `index` as it is: perhaps in another storage order, pending, or known contents without memory.
+        """Return input `index` as it is: perhaps in another storage order, pending, or known contents without memory.
 
         Where not even its rank is known, the node is lowered during the run.
         """
@@ -94,11 +94,11 @@ class NodeLowering:
         return tensor
 
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
-        """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        """Return input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
         return self.builder.store(self.raw(index), perm)
 
     def store(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
-        """The tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        """Return the tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
         return self.builder.store(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
@@ -106,12 +106,12 @@ class NodeLowering:
         return self.input(index) if self.has(index) else None
 
     def constant(self, index: int) -> Array | None:
-        """The array of a constant input (logical order, not to be written to), None when it is computed or left out."""
+        """Return the array of a constant input (logical order, not to be written to), None when it is computed or left out."""
         value = self.node.inputs[index] if self.has(index) else None
         return None if value is None else self.values.constant(value)
 
     def read_array(self, index: int) -> Array:
-        """The array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
+        """Return the array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
         array = self.constant(index)
         if array is None:
             value = self.node.inputs[index]
@@ -120,7 +120,7 @@ class NodeLowering:
         return array
 
     def contents(self, index: int) -> tuple[Dim, ...]:
-        """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
+        """Return the elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
         value = self.node.inputs[index]
         assert value is not None
         return self.values.contents(value, self.node)
@@ -144,7 +144,7 @@ class NodeLowering:
         return [int(element) for element in self.read_array(index).reshape(-1)]
 
     def dim(self, index: int, axis: int) -> int:
-        """A dimension of input `index` as a number: where it is open, the node is lowered during the run. To be asked first."""
+        """Return a dimension of input `index` as a number: where it is open, the node is lowered during the run. To be asked first."""
         value = self.node.inputs[index]
         assert value is not None
         dim = self.raw(index).shape[axis]
@@ -154,7 +154,7 @@ class NodeLowering:
 
     # --- outputs
     def output(self, index: int = 0, perm: tuple[int, ...] | None = None) -> Tensor:
-        """Output `index` with memory of its own, to be written by an emitted kernel, stored in the order `perm`."""
+        """Return output `index` with memory of its own, to be written by an emitted kernel, stored in the order `perm`."""
         info = self._infos[index]
         assert info.dtype is not None and info.shape is not None, f"{self.node}: output {index} has no known rank"
         tensor = self.builder.new(info.dtype, info.shape, perm)
@@ -162,31 +162,31 @@ class NodeLowering:
         return tensor
 
     def set(self, index: int, tensor: Tensor) -> None:
-        """Makes `tensor` output `index`."""
+        """Set output `index` to `tensor`."""
         value = self.node.outputs[index] if index < len(self.node.outputs) else None
         if value is not None:
             tensor.name = tensor.name or value.name
             self.values.tensors[value] = tensor
 
     def pass_on(self, tensor: Tensor) -> None:
-        """Makes `tensor`, as it is, output 0: the output is the input. It is computed first if it is read more than once."""
+        """Set output 0 to `tensor` as it is: the output is the input. It is computed first if it is read more than once."""
         value = self.node.outputs[0]
         if value is not None and tensor.pending is not None and self.values.remaining.get(value, 1) != 1:
             self.builder.materialize(tensor)
         self.set(0, tensor)
 
     def alias(self, tensor: Tensor, index: int = 0) -> None:
-        """Output `index` is the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
+        """Set output `index` to the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
         info = self._infos[index]
         assert info.shape is not None
         self.set(index, self.builder.view(tensor, info.shape))
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
-        """The same memory under another shape of as many elements."""
+        """Return the same memory under another shape of as many elements."""
         return self.builder.view(tensor, shape)
 
     def read_dim(self, dim: Dim, total: Tensor) -> None:
-        """`dim` of an output, which the shape rule left open, is total[0]: read here, between two segments."""
+        """Read `dim` of an output, which the shape rule left open, from total[0], between two segments."""
         found = as_symbol(dim)
         assert total.buffer is not None
         if found is not None:
@@ -195,31 +195,32 @@ class NodeLowering:
 
     # --- work
     def temporary(self, dtype: DType, shape: Shape) -> Tensor:
-        """Memory for the time from its first to its last use by an emitted kernel."""
+        """Return memory for the time from its first to its last use by an emitted kernel."""
         return self.builder.new(dtype, shape)
 
     def array(self, array: Array) -> Tensor:
-        """A constant made while lowering (packed weights, tables)."""
+        """Return a constant made while lowering (packed weights, tables)."""
         from ort_lite.dtypes import from_numpy
 
         array = np.require(array, requirements="C")
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
 
     def pack(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
-        """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
+        """Return a constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
 
         Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
         return self.builder.pack(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
     def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
-        """Nobody need keep the array of a constant: `restore`, which does not hold it, makes it again, bit for bit, of what it was
-        packed to.
+        """Allow the array of a constant to be dropped: `restore`, which does not hold it, recreates it from its packed form.
+
+        The recreated array is bit-identical.
         """
         self.builder.result.restorers[id(source)] = restore
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
-        """The tensor in another element type (made once, then shared), as ONNX Cast."""
+        """Return the tensor in another element type (made once, then shared), as ONNX Cast."""
         return self.builder.cast(tensor, dtype)
 
     def emit(
@@ -236,7 +237,7 @@ class NodeLowering:
         result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
-        """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
+        """Add an instruction: a call of the kernel with the operands, and with its other parameters by their names.
 
         work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
         last operand). types: pointer types of operands that are left out; those of the others are their own (`tensor.bits` and its
@@ -276,7 +277,7 @@ class NodeLowering:
         return activates_apart(self.builder, kernel, operands, named, result)
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
-        """The run fails with the node's name and `message` for shapes for which `condition` is 0.
+        """Make the run fail with the node's name and `message` for shapes for which `condition` is 0.
 
         {0}, {1}, ... in the message stand for the values of `numbers`.
         """
@@ -295,7 +296,7 @@ class NodeLowering:
         inputs: Sequence[Tensor | None] | None = None,
         outputs: Sequence[int] | None = None,
     ) -> None:
-        """Runs as a Python step: `function(*arrays)` returns the outputs.
+        """Run as a Python step: `function(*arrays)` returns the outputs.
 
         By default of all the node's inputs, None for those left out, and for all outputs; else of the tensors `inputs`, for
         the outputs with the numbers `outputs`.

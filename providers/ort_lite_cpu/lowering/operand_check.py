@@ -22,7 +22,7 @@ from ort_lite_cpu.types import WIDTHS
 
 
 def native_types(operands: Sequence[Tensor | None]) -> list[str]:
-    """Pointer types of operands; one that is left out has that of the first that is not, which nobody reads."""
+    """Return pointer types of operands; one that is left out, which nobody reads, has that of the first that is not."""
     other = next(tensor.native for tensor in operands if tensor is not None)
     return [other if tensor is None else tensor.native for tensor in operands]
 
@@ -31,7 +31,7 @@ class OperandCheck:
     """The operand checks of one program."""
 
     def __init__(self, parts: int) -> None:
-        """`parts`: into how many a call is cut at most."""
+        """Check calls that are cut into `parts` at most."""
         self._parts = parts
         self._fitting: set[Any] = set()
         """Calls that were found to fit, whatever the open dimensions are."""
@@ -71,7 +71,7 @@ def _check_numbers(node: Node, scalars: Sequence[Dim | float]) -> None:
 def _reaching(
     node: Node, spec: Spec, operands: Sequence[Tensor | None], names: Sequence[str], extents: Sequence[Extent]
 ) -> list[Requirement]:
-    """A requirement for each operand of which it is not known that the extent lies in its bytes."""
+    """Return a requirement for each operand of which it is not known that the extent lies in its bytes."""
     if len(operands) != len(names):
         raise TypeError(f"{node}: {len(operands)} operands came for kernel {spec.name}, it has {', '.join(names)}")
     left = []
@@ -95,7 +95,7 @@ def _nbytes(tensor: Tensor) -> Dim:
 def _extents(
     spec: Spec, scalars: Sequence[Dim | float], touched: Mapping[str, Extent], parts: int
 ) -> tuple[Sequence[str], Sequence[Extent]]:
-    """(names of the pointers, what the kernel touches of each)."""
+    """Return (names of the pointers, the extent of each)."""
     if spec.function is None:
         return list(touched), list(touched.values())
     made: Contract = contract(spec.function)
@@ -109,7 +109,7 @@ def _extents(
 
 
 def _beyond(spec: Spec, name: str, tensor: Tensor, extent: Extent) -> tuple[str, tuple[Dim, ...]]:
-    """The message of a requirement, and its numbers."""
+    """Return the message of a requirement, and its numbers."""
     assert tensor.buffer is not None
     low, high = (extent.low, extent.high) if isinstance(extent, Reach) else (0, extent)
     kernel = spec.name.rpartition(".")[2].partition("<")[0]

@@ -10,6 +10,7 @@ from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.kernels.primitives import LoopCounts, StridedView
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 
 if TYPE_CHECKING:
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def emit_permute(op: Emitter, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
-    """y = x (of `shape`, contiguous) with its axes in `order`."""
+    """Emit y = x (of `shape`, contiguous) with its axes in `order`."""
     steps = contiguous(shape)
     dims = tuple(shape[axis] for axis in order)
     emit_strided_copy(op, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
 
 
 def contiguous(shape: Shape) -> list[Dim]:
-    """Strides of a contiguous tensor, in elements."""
+    """Return the strides of a contiguous tensor, in elements."""
     strides: list[Dim] = []
     stride: Dim = 1
     for dim in reversed(shape):
@@ -43,7 +44,7 @@ def emit_strided_copy(
     x_at: Dim = 0,
     y_at: Dim = 0,
 ) -> None:
-    """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
+    """Emit y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
     """
@@ -67,11 +68,11 @@ def emit_strided_copy(
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
         loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    sizes: dict[str, Any] = {
-        f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)
-    }
+    counts, x_steps, y_steps = zip(*loops, strict=True)
+    sizes: Any = counts, (x_at, *x_steps), (y_at, *y_steps)
+    n, source, target = LoopCounts(*sizes[0]), StridedView(*sizes[1]), StridedView(*sizes[2])
     work = size // 4 if dense else size
-    op.emit(primitives.copy_by_strides, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
+    op.emit(primitives.copy_by_strides, operands, n=n, s=source, t=target, dense=dense, work=work)
 
 
 def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Dim, Dim, Dim]], size: Dim) -> None:
@@ -86,7 +87,7 @@ def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Di
 
 
 def _merge_loops(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
-    """Dimensions with their two strides, as few as will do."""
+    """Return (size, x stride, y stride) of as few loops as possible, outermost first."""
     loops: list[tuple[Dim, Dim, Dim]] = []
     for n, s, t in zip(dims, x_strides, y_strides, strict=True):
         if same(n, 1):

@@ -23,7 +23,7 @@ class Buffer(Record, frozen=False):
     nbytes: Dim
     constant: Array | None = None
     place: int = -1
-    """Index of the array of its own; -1: scratch or constant."""
+    """The index of its own array; -1 for scratch and constants."""
 
 
 class Tensor(Record, frozen=False):
@@ -48,11 +48,11 @@ class Tensor(Record, frozen=False):
     casts: dict[DType, Tensor] = field(default_factory=dict)
     """Copies in other element types made so far."""
     ranked: bool = True
-    """False: not even the rank is known before the run; such a tensor only goes into host steps and out of the program."""
+    """False if not even the rank is known before the run; such a tensor only goes into host steps and out of the program."""
 
     @property
     def size(self) -> Dim:
-        """Number of elements."""
+        """The number of elements."""
         return product(self.shape)
 
     @property
@@ -67,7 +67,7 @@ class Tensor(Record, frozen=False):
 
     @property
     def storage_shape(self) -> Shape:
-        """Dimensions in storage order."""
+        """The dimensions in storage order."""
         return self.shape if self.perm is None else tuple(self.shape[axis] for axis in self.perm)
 
     @property
@@ -87,19 +87,19 @@ class Expression(Record, eq=False):
     scalars: tuple[float | Dim, ...] = ()
     cost: float = 0.25
     node: Node | None = None
-    """Whose formula it is, for error messages."""
+    """The node that the formula computes, for error messages."""
 
 
 class Later(Protocol):
-    """An instruction that was put off, since the only reader may do its work as well."""
+    """A deferred instruction, since the only reader may do its work as well."""
 
     def emit(self, y: Tensor) -> None:
-        """Emits it, with y as its result: somebody needs that in memory."""
+        """Emit the instruction, with y as its result, which is needed in memory."""
 
 
 # --- The same memory read as elements of another type. Nobody else makes a Tensor of another type over a buffer.
 def reread(x: Tensor, dtype: DType, shape: Shape) -> Tensor:
-    """The bytes of x, which is in memory, as a tensor of `dtype` and `shape`. Raises TypeError where those are not as many bytes."""
+    """Return the bytes of x, in memory, as a tensor of `dtype` and `shape`. Raises TypeError if that has another number of bytes."""
     made = Tensor(dtype, shape, x.buffer, name=x.name)
     if not same(made.nbytes, x.nbytes):
         raise TypeError(f"{x.name!r} is {x.nbytes} bytes of {x.dtype} {x.shape}; {dtype} {shape} would be {made.nbytes}")
@@ -107,7 +107,7 @@ def reread(x: Tensor, dtype: DType, shape: Shape) -> Tensor:
 
 
 def bits(x: Tensor) -> Tensor:
-    """The elements as unsigned integers of their size, for kernels that only move data; complex128 as pairs of them."""
+    """Return the elements as unsigned integers of their size, for kernels that only move data; complex128 as pairs of them."""
     dtype = BITS[min(itemsize(x.dtype), 8)]
     if dtype == x.dtype:
         return x
@@ -117,17 +117,17 @@ def bits(x: Tensor) -> Tensor:
 
 
 def pairs(x: Tensor) -> Tensor:
-    """Complex numbers in memory as twice as many floats: the real part, then the imaginary one."""
+    """Return complex numbers in memory as twice as many floats: the real part, then the imaginary one."""
     return reread(x, PARTS[x.dtype], (*x.shape, 2))
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
-    """The storage order (N, spatial axes, C) of an activation whose logical order is (N, C, spatial axes)."""
+    """Return the storage order (N, spatial axes, C) of an activation whose logical order is (N, C, spatial axes)."""
     return (0, *range(2, rank), 1)
 
 
 def as_channels_last(x: Tensor) -> Tensor:
-    """x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
+    """Return x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
     return Tensor(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.buffer, channels_last(len(x.shape)))
 
 
@@ -138,7 +138,7 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def leaves_of(tensor: Tensor) -> list[Tensor]:
-    """The tensors in memory that the expression reads, each once, in order of appearance."""
+    """Return the tensors in memory that the expression reads, each once, in order of appearance."""
     if tensor.pending is None:
         return [tensor]
     found: dict[int, Tensor] = {}
@@ -158,7 +158,7 @@ def narrow_operands(tensor: Tensor, size: int) -> list[Tensor]:
 
 
 def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
-    """The storage order that an expression takes over: its leaves' of the same shape where they agree, else channels last
+    """Return the storage order that an expression takes over: its leaves' of the same shape where they agree, else channels last
     where one of them has it, else the logical order.
     """
     orders = {leaf.perm for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)}
@@ -169,7 +169,7 @@ def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
 
 
 def scalar_constant(tensor: Tensor) -> float | Dim | None:
-    """The value of a one-element constant, or of known contents, to be handed over as a scalar; else None."""
+    """Return the value of a one-element constant, or of known contents, to be handed over as a scalar; else None."""
     if any(not same(dim, 1) for dim in tensor.shape):
         return None
     if tensor.contents is not None:

@@ -50,7 +50,7 @@ class Computing(Protocol):
 def unfuse(
     builder: Computing, node: Node, tensor: Tensor, loop: FusedLoop, stored: list[Tensor], out: Tensor
 ) -> tuple[FusedLoop, list[Tensor]]:
-    """The loop of the last operation of a pending tensor, and its operands, in the place of `loop`, whose kernel is missing.
+    """Return the loop of the last operation of a pending tensor, and its operands, in the place of `loop`, whose kernel is missing.
 
     What it reads is computed first, operation by operation. `loop` and `stored` as they are where that would need missing ones too.
     """
@@ -77,7 +77,7 @@ def unfuse(
 
 
 def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
-    """An operand written out to the shape and the storage order of `out`."""
+    """Return an operand written out to the shape and the storage order of `out`."""
     same = same_shape(tensor.shape, out.shape)
     tensor = builder.store(tensor, out.perm) if same else builder.materialize(tensor)
     strides = spread_strides(tensor, out)
@@ -107,7 +107,7 @@ def activates_apart(
 
 
 def activate(op: Emitter, result: ResultRegion, named: Mapping[str, Any]) -> None:
-    """The activation, in place."""
+    """Apply the activation, in place."""
     given: dict[str, Any] = {"rows": result.rows, "columns": result.columns, "at": result.at, "ld": result.ld}
     given |= {"alpha": named["act"].alpha, "beta": named["act"].beta, "kind": named["kind"]}
     op.emit(activate_rows, [result.tensor], **given, work=result.rows * result.columns)

@@ -32,7 +32,7 @@ class Values:
         bodies: Mapping[Graph, Body],
         program: Callable[..., SuffixProgram],
     ) -> None:
-        """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
+        """Use `program` to make programs of nodes, inputs, outputs, rules, options and bodies, as the class `Program` does."""
         self.builder = Builder(options.threads, options.kernels)
         self.options, self.bodies, self.program = options, bodies, program
         self.inference = Inference(rules, strict=True)
@@ -60,11 +60,11 @@ class Values:
 
     @property
     def available_symbols(self) -> frozenset[Symbol]:
-        """Symbols that have a value when what is lowered next runs."""
+        """The symbols that have a value when what is lowered next runs."""
         return self.outer | self.builder.result.sources.keys()
 
     def assume(self, conditions: Sequence[Dim]) -> bool:
-        """Takes all of them to be 1. False, with nothing taken, where one is 0, or the shapes of the program's inputs do not tell."""
+        """Assume that all conditions are 1. Returns False, and assumes none, if one is 0 or not decided by the shapes of the inputs."""
         open_ = [condition for condition in conditions if not same(condition, 1)]
         if not all(isinstance(condition, Expr) for condition in open_) or not self.free.issuperset(symbols(open_)):
             return False
@@ -72,7 +72,7 @@ class Values:
         return True
 
     def give(self, value: Value, tensor: Tensor, info: Info) -> None:
-        """Makes a tensor of the program around this body an input: a tensor of its own over the same memory."""
+        """Make a tensor of the program around this body an input: a tensor of its own over the same memory."""
         self.inference.infos[value] = info
         own = self.tensors[value] = tensor.replace(layouts={}, casts={}, name=value.name)
         self.builder.take_in(own)
@@ -91,7 +91,7 @@ class Values:
         return found
 
     def constant(self, value: Value) -> Array | None:
-        """The array of a constant, or of a value whose elements this program was lowered for."""
+        """Return the array of a constant, or of a value whose elements this program was lowered for."""
         return self.inference.of(value).constant
 
     def _add_input(self, value: Value, info: Info) -> None:
@@ -102,7 +102,7 @@ class Values:
         self.builder.result.input_infos.append(info)
 
     def contents(self, value: Value, node: Node) -> tuple[Dim, ...]:
-        """Elements of a small integer tensor; read between two segments when they are not known."""
+        """Return the elements of a small integer tensor; read between two segments when they are not known."""
         info = self.inference.of(value)
         if info.contents is not None:
             return info.contents
@@ -125,7 +125,7 @@ class Values:
         return elements
 
     def do_with(self, tensor: Tensor, value: Value, nodes: Sequence[Node]) -> None:
-        """`tensor`, that was made for `value`, is what the last of the nodes gives, which read one another: they are done with it."""
+        """Make `tensor`, made for `value`, the result of the last of the nodes, which read one another: they are done with it."""
         del self.tensors[value]
         for node in nodes:
             self.inference.node(node)

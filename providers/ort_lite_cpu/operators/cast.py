@@ -8,7 +8,7 @@ from ort_lite_cpu.registry import NARROW, NATIVE, operator
 
 @operator("Cast", "CastLike", types=NATIVE | NARROW)
 def cast(op: NodeLowering) -> None:
-    """Floats become integers by truncation; what does not fit is defined as x86 defines it. NaN becomes True.
+    """Cast elements. Floats become integers by truncation; numbers that do not fit become what x86 makes of them. NaN becomes True.
 
     Types narrower than 16 bits are converted by way of float32 or int32.
     """

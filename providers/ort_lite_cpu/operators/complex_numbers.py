@@ -15,7 +15,7 @@ from ort_lite_cpu.types import PARTS
 
 @operator("Col2Im", types=COMPLEX)
 def by_parts(op: NodeLowering) -> None:
-    """The node's own kernel makes the real parts of the outputs from those of the inputs, then the imaginary ones.
+    """Compute the real parts of the outputs from those of the inputs by the node's own kernel, then the imaginary parts.
 
     Right for what is linear in its complex inputs: sums, copies and interpolation. Reductions of Scatter are not: the kernel has
     them for pairs.

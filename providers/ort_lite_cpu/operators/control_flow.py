@@ -41,12 +41,12 @@ class Captured:
             raise
 
     def settle(self, kept: Sequence[Any]) -> None:
-        """Raises OutOfMemory where the strings that the caller keeps from trip to trip exceed the session's memory limit."""
+        """Raise OutOfMemory if the strings that the caller keeps from trip to trip exceed the session's memory limit."""
         self._pace.settle(kept)
 
 
 def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
-    """Outer values that the compiled bodies ask for, each once, in order."""
+    """Return the outer values that the compiled bodies ask for, each once, in order."""
     return list(dict.fromkeys(value for graph in graphs for value in op.values.bodies[graph].captures))
 
 
@@ -56,13 +56,13 @@ def _nobody_calls(op: NodeLowering, *graphs: Graph) -> None:
 
 
 def _passthrough_outputs(graph: Graph) -> set[int]:
-    """The outputs of the body that are one of its inputs, a capture or a constant, and not computed by it."""
+    """Return the outputs of the body that are one of its inputs, a capture or a constant, and not computed by it."""
     return {k for k, value in enumerate(graph.outputs) if value.producer is None or value.producer.graph is not graph}
 
 
 @operator("If", types=frozenset({"bool"}))
 def if_(op: NodeLowering) -> None:
-    """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
+    """Run the branch that the condition names; its outputs may differ in shape from those of the other. Spec: ONNX If-21."""
     then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
     if as_branches(op):
         _nobody_calls(op, then_graph, else_graph)
@@ -78,7 +78,7 @@ def if_(op: NodeLowering) -> None:
 
 
 def _only(array: Array, what: str) -> Any:
-    """The element of an array that has one. Raises ValueError for others."""
+    """Return the element of an array that has one. Raises ValueError for others."""
     if array.size != 1:
         raise ValueError(f"the {what} has {array.size} elements, expected one")
     return array.reshape(-1)[0]
@@ -86,7 +86,7 @@ def _only(array: Array, what: str) -> Any:
 
 @operator("Loop", types=ANY)
 def loop(op: NodeLowering) -> None:
-    """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
+    """Run a body in a loop; trip count and condition are optional, carried values may change shape. Spec: ONNX Loop-21."""
     body_graph: Graph = op.attr("body")
     if as_loop(op):
         _nobody_calls(op, body_graph)
@@ -123,13 +123,13 @@ def loop(op: NodeLowering) -> None:
 
 
 def _info_before_run(op: NodeLowering, index: int) -> Info:
-    """The Info of an input before the run."""
+    """Return the Info of an input before the run."""
     value = op.node.inputs[index]
     return UNKNOWN if value is None else op.values.inference.of(value)
 
 
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The state after all slices along the first axes, and what each turn gave beside it."""
+    """Return the state after all slices along the first axes, and what each turn gave beside it."""
     rows = []
     for slices in zip(*rolled, strict=True):
         results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
@@ -141,7 +141,7 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
 
 @operator("Scan", since=9, types=ANY)
 def scan(op: NodeLowering) -> None:
-    """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
+    """Scan inputs slice by slice along an axis of each, in either direction; outputs are stacked along theirs. Spec: ONNX Scan-21."""
     body_graph: Graph = op.attr("body")
     if as_scan(op):
         _nobody_calls(op, body_graph)
@@ -177,18 +177,18 @@ def scan(op: NodeLowering) -> None:
 
 
 def _slice_info(rolled: Array) -> Info:
-    """The Info of the slice that an iteration would read."""
+    """Return the Info of the slice that an iteration would read."""
     return Info(TensorType(from_numpy(rolled.dtype), rolled.shape[1:]))
 
 
 def _move_first_axis(whole: Array, axis: int) -> Array:
-    """The first axis moved to where it belongs. Rows of unknown rank may have fewer axes than that."""
+    """Return the first axis moved to where it belongs. Rows of unknown rank may have fewer axes than that."""
     return np.moveaxis(whole, 0, axis) if -whole.ndim <= axis < whole.ndim else whole
 
 
 @operator("Scan", types=ANY)
 def scan_batch(op: NodeLowering) -> None:
-    """A scan for each of a batch, along axis 1, as long as sequence_lens says; zeros behind. Spec: ONNX Scan-8.
+    """Scan each entry of a batch, along axis 1, as long as sequence_lens says; zeros behind. Spec: ONNX Scan-8.
 
     Backwards means from the end of each sequence, not of its padding.
     """
@@ -231,7 +231,7 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
 
 
 def _pad(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, sample: Array) -> Array:
-    """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none. `sample`: as some rows."""
+    """Return (batch, longest, ...): output k of each turn of each entry, zeros where there was none. `sample`: as some rows."""
     whole = np.full((len(rows), longest, *sample.shape[1:]), "" if sample.dtype == object else 0, sample.dtype)
     for b, found in enumerate(rows):
         for t, results in enumerate(found):

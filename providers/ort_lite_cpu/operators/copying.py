@@ -30,7 +30,7 @@ def assign(node: Node, target: Array, source: Array) -> None:
 
 
 def contiguous(node: Node, x: Array) -> Array:
-    """The array, or a copy whose elements are in order."""
+    """Return the array, or a copy whose elements are in order."""
     if x.flags.c_contiguous:
         return x
     y = np.empty(x.shape, x.dtype)
@@ -74,7 +74,7 @@ def stack(node: Node, arrays: Sequence[Array], axis: int) -> Array:
 
 
 def _between(x: Array, axis: int, start: int, end: int) -> Array:
-    """Entries start to end - 1 along the axis, of the same memory."""
+    """Return a view of entries start to end - 1 along the axis."""
     at: tuple[Any, ...] = (*(slice(None),) * axis, slice(start, end))
     part: Array = x[at]
     return part
@@ -85,7 +85,7 @@ def _are_few(arrays: Sequence[Array]) -> bool:
 
 
 def _split(shape: tuple[int, ...], axis: int, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions before an axis of so many, and those from it on."""
+    """Return the dimensions before an axis of so many, and those from it on."""
     if not -axes <= axis < axes:
         raise ValueError(f"axis {axis} is none of {axes}")
     axis %= axes

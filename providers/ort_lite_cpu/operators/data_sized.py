@@ -22,7 +22,7 @@ HALVES = frozenset({"float16", "bfloat16"})
 @native
 @extents(x="2 * n if kind == 'pair' else n", found="n", total="1")
 def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, parts: int) -> int:
-    """found (n,): where x is not 0, in order; total[0]: how many there are. One part.
+    """found (n,) = the positions at which x is not 0, in order; total[0] = their number. One part.
 
     kind: "number", "half" for 16-bit floats as bits, "pair" for two numbers of which one is enough.
     """
@@ -42,7 +42,7 @@ def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, p
 @native
 @extents(found="count", table="rank", y="rank * count")
 def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, parts: int) -> int:
-    """y (rank, count): the flat positions along each axis of a tensor whose dims are in the table.
+    """y (rank, count) = the flat positions along each axis of a tensor whose dims are in the table.
 
     None of them is 0 where there is a position at all: `positions` found it among as many elements.
     """
@@ -56,7 +56,7 @@ def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, pa
 
 @operator("NonZero", since=9, types=NATIVE | COMPLEX)
 def non_zero(op: NodeLowering) -> None:
-    """Positions, one column each, in order; a scalar counts as a vector. Spec: ONNX NonZero-13."""
+    """Find the positions of nonzero elements, one column each, in order; a scalar counts as a vector. Spec: ONNX NonZero-13."""
     x, dims = op.input(0), op.info().shape
     assert dims is not None
     kind = "half" if x.dtype in HALVES else "pair" if x.dtype in COMPLEX else "number"
@@ -71,7 +71,7 @@ def non_zero(op: NodeLowering) -> None:
 
 @operator("Compress", since=9, types=MOVABLE | {"complex128"}, moves=True)
 def compress(op: NodeLowering) -> None:
-    """The slices along the axis, or the elements, for which the condition says so. Spec: ONNX Compress-11."""
+    """Select the slices along the axis, or the elements, for which the condition is true. Spec: ONNX Compress-11."""
     x, condition, shape = op.input(0), op.input(1), op.info().shape
     assert shape is not None
     axis = op.attr("axis")
@@ -98,7 +98,7 @@ def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim
 
 
 def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
-    """-1, 0 or 1: row i of x (_, inner) is less than, equal to or greater than row j. NaN is equal to NaN, and the greatest."""
+    """Return -1, 0 or 1 for row i of x (_, inner) less than, equal to or greater than row j. NaN equals NaN, and is the greatest."""
     for k in range(inner):
         a, b = x[i * inner + k], x[j * inner + k]
         if a != b and (a == a or b == b):
@@ -107,7 +107,7 @@ def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
 
 
 def merge_sort(x: Ptr, order: Ptr, scratch: Ptr, n: int, inner: int) -> int:
-    """order (n,): the rows of x (n, inner), the least first, of equal ones the first first."""
+    """order (n,) = the numbers of the rows of x (n, inner), least first; equal rows keep their order."""
     for i in range(n):
         order[i] = i
     width = 1

@@ -5,7 +5,8 @@ from typing import Any
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, read_once, span
 from ort_lite.shapes import product
-from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
+from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
+from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows, window_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.registry import REAL, operator
@@ -13,57 +14,47 @@ from ort_lite_cpu.registry import REAL, operator
 
 @native
 @extents(
-    x="n * c * height * width",
-    offset="2 * n * groups * kh * kw * oh * ow",
-    mask="n * groups * kh * kw * oh * ow",
-    y="n * oh * ow * c * kh * kw",
+    x="g.n * g.c * g.ih * g.iw",
+    offset="2 * g.n * moved * window.kh * window.kw * g.oh * g.ow",
+    mask="g.n * moved * window.kh * window.kw * g.oh * g.ow",
+    y="g.n * g.oh * g.ow * g.c * window.kh * window.kw",
 )
 def gather_taps(
     x: Ptr,
     offset: Ptr,
     mask: Ptr,
     y: Ptr,
-    n: int,
-    c: int,
-    height: int,
-    width: int,
-    oh: int,
-    ow: int,
-    kh: int,
-    kw: int,
-    sh: int,
-    sw: int,
-    ph: int,
-    pw: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: ConvolutionShape,
+    window: Window,
+    moved: int,
     part: int,
     parts: int,
 ) -> int:
-    """y (n, oh, ow, c, kh * kw): what each tap of each output position reads, between pixels, zero outside.
+    """y (n, oh, ow, c, kh * kw) = the elements of x (n, c, ih, iw) that taps read, between pixels; zero outside.
 
-    offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones. c is a multiple of
-    groups: `lower_deform_conv`.
+    offset (n, moved, kh * kw, 2, oh, ow): rows, columns; mask (n, moved, kh * kw, oh, ow), or null: ones. c is a multiple of
+    `moved`, the groups of channels that move alike: `lower_deform_conv`.
     """
+    c, height, width, oh, ow = g.c, g.ih, g.iw, g.oh, g.ow
+    kh, kw, sh, sw, ph, pw, dh, dw = window.kh, window.kw, window.sh, window.sw, window.ph, window.pw, window.dh, window.dw
     taps, area = kh * kw, oh * ow
-    for row in span(n * area, part, parts):
+    for row in span(g.n * area, part, parts):
         batch, at = row // area, row % area
         for channel in range(c):
             base = (batch * c + channel) * height * width
             for tap in range(taps):
-                moved = (batch * groups + channel // (c // groups)) * taps + tap
-                v = read_once(offset, 2 * moved * area + at) + like(x, at // ow * sh - ph + tap // kw * dh)
-                u = read_once(offset, (2 * moved + 1) * area + at) + like(x, at % ow * sw - pw + tap % kw * dw)
+                shift = (batch * moved + channel // (c // moved)) * taps + tap
+                v = read_once(offset, 2 * shift * area + at) + like(x, at // ow * sh - ph + tap // kw * dh)
+                u = read_once(offset, (2 * shift + 1) * area + at) + like(x, at % ow * sw - pw + tap % kw * dw)
                 value = between(x, base, height, width, v, u)
                 if not null(mask):
-                    value *= mask[moved * area + at]
+                    value *= mask[shift * area + at]
                 y[(row * c + channel) * taps + tap] = value
     return OK
 
 
 def between(x: Ptr, base: int, height: int, width: int, v: Any, u: Any) -> Any:
-    """The plane at `base`, read at row v and column u: linear between pixels, zero outside."""
+    """Return the plane at `base`, read at row v and column u: linear between pixels, zero outside."""
     if not (v > like(v, -1) and v < like(v, height) and u > like(v, -1) and u < like(v, width)):
         return like(v, 0)
     top, left = cast(floor(v), "i64"), cast(floor(u), "i64")
@@ -93,7 +84,7 @@ def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, g
 
 @operator("DeformConv", since=19, types=REAL)
 def lower_deform_conv(op: NodeLowering) -> None:
-    """Two spatial axes, as in onnxruntime. Memory for all taps of all positions. Spec: ONNX DeformConv-22."""
+    """Emit DeformConv over two axes, as in onnxruntime. Needs memory for all taps of all positions. Spec: ONNX DeformConv-22."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")
     check_windows(op, 2)
@@ -115,8 +106,9 @@ def lower_deform_conv(op: NodeLowering) -> None:
     if bias is not None:
         op.agree(bias.shape, (m,), "bias and output channels differ")
     taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
-    image: dict[str, Any] = {"n": n, "c": c, "height": height, "width": width, "oh": oh, "ow": ow, "kh": kh, "kw": kw}
-    windows = dict(zip(("sh", "sw", "ph", "pw", "dh", "dw"), (*strides, *front, *dilations), strict=True))
-    op.emit(gather_taps, [x, offset, mask, taps], **image, **windows, groups=moved, work=taps.size * 8)
+    sizes: Any = (n, c, 1, height, width, m, 1, oh, ow, groups, c // groups, m // groups)
+    window = window_of((kh, kw), strides, front, dilations)
+    operands = [x, offset, mask, taps]
+    op.emit(gather_taps, operands, g=ConvolutionShape(*sizes), window=window, moved=moved, work=taps.size * 8)
     run = product(w.shape[1:])
     op.emit(weigh_taps, [taps, w, bias, y], rows=n * oh * ow, m=m, run=run, groups=groups, work=y.size * 16)

@@ -40,7 +40,7 @@ def suppress(
     part: int,
     parts: int,
 ) -> int:
-    """picked (batches * classes, most): the boxes kept of each class, best first; counts: how many.
+    """picked (batches * classes, most) = the boxes kept of each class, best first; counts = their numbers.
 
     boxes (batches, n, 4), scores (batches, classes, n). A box is dropped that overlaps a kept one by more than overlap[0], or whose
     score is not above least[0]; of equal scores the first box comes first. heap: (batches * classes, n) of scratch.
@@ -89,7 +89,7 @@ def overlaps(boxes: Ptr, a: int, b: int, overlap: Ptr, centred: Static) -> bool:
 
 
 def low(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
-    """The smaller coordinate of the box along an axis: corners come in any order, or as centre and size, which are x and y."""
+    """Return the smaller coordinate of the box along an axis: corners come in any order, or as centre and size, which are x and y."""
     if centred:
         return boxes[at + 1 - axis] - boxes[at + 3 - axis] / like(boxes, 2)
     return min(boxes[at + axis], boxes[at + axis + 2])
@@ -117,7 +117,7 @@ def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
 @native
 @extents(picked="batches * classes * most", counts="batches * classes", y="3 * batches * classes * most", total="1")
 def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: int, most: int, part: int, parts: int) -> int:
-    """y (total[0], 3): batch, class and box of all that were picked."""
+    """y (total[0], 3) = batch, class and box of all boxes that were picked."""
     at = 0
     for job in range(batches * classes):
         for k in range(imin(counts[job], most)):

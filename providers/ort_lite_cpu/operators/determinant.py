@@ -10,7 +10,7 @@ from ort_lite_cpu.registry import REAL, operator
 
 
 def pivot_of(work: Ptr, base: int, n: int, width: int, k: int) -> int:
-    """The row, of those from k on, with the largest element in column k of the matrix (n, width) at `base`."""
+    """Return the row, of those from k on, with the largest element in column k of the matrix (n, width) at `base`."""
     pivot = k
     for i in range(k + 1, n):
         if fabs(work[base + i * width + k]) > fabs(work[base + pivot * width + k]):
@@ -23,7 +23,7 @@ BLOCK, TILE = 32, 256
 
 
 def eliminate_panel(work: Ptr, base: int, n: int, first: int, last: int, result: float) -> float:
-    """Eliminates columns first to last - 1 among themselves, whole rows exchanged. The factors stay in the place of the zeros.
+    """Eliminate columns first to last - 1 among themselves, whole rows exchanged. The factors stay in the place of the zeros.
 
     Returns the result times the pivots, with the sign of the exchanges; a column without a pivot ends it.
     """
@@ -68,7 +68,7 @@ def subtract_rows(work: Ptr, row: int, base: int, n: int, first: int, last: int,
 @native
 @extents(x="count * n * n", work="count * n * n", y="count")
 def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int) -> int:
-    """y (count,) of the matrices x (count, n, n); work: as many float64. O(n**3) a matrix, by blocks that stay in the caches.
+    """y (count,) = the determinants of x (count, n, n); work: as many float64. O(n**3) a matrix, by blocks that stay in the caches.
 
     Each element sees the columns in order, so that blocks change no bit.
     """
@@ -96,7 +96,7 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
 
 @operator("Det", since=11, types=REAL)
 def lower_determinant(op: NodeLowering) -> None:
-    """(..., n, n) -> (...). Sums in float64. Spec: ONNX Det-22."""
+    """Compute the determinants of (..., n, n), with sums in float64. Spec: ONNX Det-22."""
     x, y = op.input(0), op.output(0)
     n = _rows(op, x)
     op.emit(determinant, [x, op.temporary("float64", x.shape), y], count=product(x.shape[:-2]), n=n, work=x.size * 8)
@@ -114,7 +114,7 @@ def _rows(op: NodeLowering, x: Tensor) -> Dim:
 @native
 @extents(x="count * n * n", work="2 * count * n * n", y="count * n * n")
 def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int) -> int:
-    """y (count, n, n): the inverses of x; infinities and NaN for singular matrices. work: (count, n, 2 n). O(n**3) a matrix."""
+    """y (count, n, n) = the inverses of x; infinities and NaN for singular matrices. work: (count, n, 2 n). O(n**3) a matrix."""
     width = 2 * n
     for matrix in span(count, part, parts):
         base = matrix * n * width
@@ -142,7 +142,7 @@ def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int
 
 @operator("Inverse", domain="com.microsoft", types=REAL)
 def lower_inverse(op: NodeLowering) -> None:
-    """(..., n, n) -> the same. Computes in float64. Spec: onnxruntime Inverse-1."""
+    """Invert the matrices (..., n, n), in float64. Spec: onnxruntime Inverse-1."""
     x, y = op.input(0), op.output(0)
     n = _rows(op, x)
     work = op.temporary("float64", (*x.shape[:-1], 2 * x.shape[-1]))

@@ -11,7 +11,7 @@ from ort_lite_cpu.operators.random import entropy
 
 
 def train_dropout(op: NodeLowering) -> None:
-    """Elements are zeroed with probability `ratio`, the others grow by 1 / (1 - ratio). Spec: ONNX Dropout-22."""
+    """Set elements to 0 with probability `ratio`, and multiply the others by 1 / (1 - ratio). Spec: ONNX Dropout-22."""
     seed = op.attr("seed")
     going_on = np.random.RandomState(np.frombuffer(entropy(op, 8), np.uint32))
 

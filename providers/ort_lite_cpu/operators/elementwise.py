@@ -63,7 +63,7 @@ _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "
 
 
 def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
-    """Inputs as they are: in any storage order, pending ones included."""
+    """Return the inputs as they are: in any storage order, pending ones included."""
     return [op.raw(k) for k in range(len(op.node.inputs) if count is None else count)]
 
 
@@ -96,7 +96,7 @@ def erf(op: NodeLowering) -> None:
 
 @operator("Shrink", since=9, types=REAL_OR_INTEGER)
 def shrink(op: NodeLowering) -> None:
-    """Integers are compared, and moved by the bias, as float64, and truncated. Spec: ONNX Shrink-9."""
+    """Emit Shrink. Integers are compared and moved by the bias as float64, then truncated. Spec: ONNX Shrink-9."""
     x, numbers = op.raw(0), [float(op.attr("lambd", 0.5)), float(op.attr("bias", 0.0))]
     formula = "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))"
     if is_float(op):
@@ -111,13 +111,13 @@ def shrink(op: NodeLowering) -> None:
 
 @operator("SwiGLU", since=28, types=REAL)
 def swiglu(op: NodeLowering) -> None:
-    """Swish of the gate times the value. Spec: ONNX SwiGLU-28."""
+    """Emit Swish of the gate times the value. Spec: ONNX SwiGLU-28."""
     define(op, "{0} * sigmoid({s0} * {0}) * {1}", operands(op), [float(op.attr("alpha", 1.0))], 1.2)
 
 
 @operator("QuickGelu", domain="com.microsoft", types=REAL)
 def quick_gelu(op: NodeLowering) -> None:
-    """x * Sigmoid(alpha * x), alpha 1.702."""
+    """Emit x * Sigmoid(alpha * x), alpha 1.702 by default. Spec: onnxruntime QuickGelu-1."""
     define(op, "{0} * sigmoid({s0} * {0})", operands(op), [float(op.attr("alpha", 1.702))], 1.2)
 
 
@@ -141,7 +141,7 @@ def gelu_microsoft(op: NodeLowering) -> None:
 
 @operator(*_BINARY, types=REAL_OR_INTEGER)
 def binary(op: NodeLowering) -> None:
-    """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
+    """Emit Add, Sub or Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
     floats, integers = _BINARY[op.node.op_type]
     define(op, floats if is_float(op) else integers, _align_operands(op))
 
@@ -158,7 +158,7 @@ def _align_operands(op: NodeLowering) -> list[Tensor]:
 @native
 @extents(x="count")
 def find_zero(x: Ptr, count: int, part: int, parts: int) -> int:
-    """Fails at the first 0 of this part of x (count,), unsigned integers."""
+    """Fail at the first 0 of this part of x (count,), unsigned integers."""
     for i in span(count, part, parts):
         if x[i] == like(x, 0):
             return failure_status(INDEX_OUT_OF_RANGE, i)
@@ -171,7 +171,7 @@ def _zero_divisor(failure: "Failure") -> str:
 
 
 def _check_divisor(op: NodeLowering, divisor: Tensor) -> Tensor:
-    """The divisor of integers, which the run refuses if it has a 0. What is known of it is not looked at again."""
+    """Return the divisor of integers; the run fails if it has a 0. Known elements are not checked again."""
     constant = op.constant(1)
     known = divisor.contents if constant is None else constant.ravel().tolist()
     if known is not None and all(isinstance(element, int) and element for element in known):
@@ -183,7 +183,7 @@ def _check_divisor(op: NodeLowering, divisor: Tensor) -> Tensor:
 
 @operator("Div", types=REAL_OR_INTEGER)
 def div(op: NodeLowering) -> None:
-    """Integer division truncates; 0 as a divisor is an error, the smallest integer by -1 wraps."""
+    """Emit Div. Integers truncate; 0 as their divisor is an error, the smallest integer by -1 wraps. Spec: ONNX Div-14."""
     a, b = _align_operands(op)
     if is_float(op):
         define(op, "{0} / {1}", [a, b], cost=0.5)
@@ -193,7 +193,7 @@ def div(op: NodeLowering) -> None:
 
 @operator("Mod", since=10, types=REAL_OR_INTEGER)
 def mod(op: NodeLowering) -> None:
-    """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python. 0 as a divisor of integers is an error."""
+    """Emit Mod, with the sign of the dividend if fmod=1, as C, else of the divisor, as Python. Integers: 0 as a divisor is an error."""
     truncated = bool(op.attr("fmod", 0))
     names = ("fmod_trunc", "fmod_floor") if is_float(op) else ("imod", "ifloormod")
     formula = f"{names[0] if truncated else names[1]}({{0}}, {{1}})"
@@ -203,7 +203,7 @@ def mod(op: NodeLowering) -> None:
 
 @operator("Pow", types=REAL | {"int32", "int64"})
 def power(op: NodeLowering) -> None:
-    """The result has the base's type. Squares and square roots of constant exponents need no pow."""
+    """Emit Pow in the base's type. Squares and square roots of constant exponents need no pow. Spec: ONNX Pow-15."""
     base, exponent = _align_operands(op)
     constant = op.constant(1)
     if constant is not None and constant.size == 1 and base.dtype in REAL and len(constant.shape) <= len(base.shape):
@@ -240,7 +240,7 @@ def relu(op: NodeLowering) -> None:
 
 @operator("PRelu", types=REAL_OR_INTEGER)
 def prelu(op: NodeLowering) -> None:
-    """Before opset 7 a slope of one dimension stands for the channels, axis 1."""
+    """Emit PRelu. Before opset 7 a slope of one dimension stands for the channels, axis 1. Spec: ONNX PRelu-16."""
     x, slope = operands(op)
     if op.version < 7 and len(slope.shape) == 1 and len(x.shape) > 2:
         slope = op.view(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
@@ -266,7 +266,7 @@ def mean(op: NodeLowering) -> None:
 
 
 def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
-    """formula(... formula(x0, x1) ..., xn), then times `scale`. An operation for each: kernels know no number of tensors."""
+    """Emit formula(... formula(x0, x1) ..., xn) * `scale`, one operation each: the number of tensors varies, kernels do not."""
     info, total = op.info(), operands(op)
     assert info.dtype is not None and info.shape is not None
     while len(total) > 2 or (scale is not None and len(total) > 1):
@@ -280,7 +280,7 @@ def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
 
 @operator("Clip", types=REAL_OR_INTEGER)
 def clip(op: NodeLowering) -> None:
-    """Bounds are attributes before opset 11, optional scalar inputs since. max wins where it is below min."""
+    """Emit Clip. Bounds are attributes before opset 11, then optional inputs; max wins if it is below min. Spec: ONNX Clip-13."""
     lower, upper = ("fmax", "fmin") if is_float(op) else ("imax", "imin")
     if op.version < 11:
         low, high = float(op.attr("min", -3.4028234663852886e38)), float(op.attr("max", 3.4028234663852886e38))
@@ -296,7 +296,7 @@ def clip(op: NodeLowering) -> None:
 
 
 def _scalar(op: NodeLowering, tensor: Tensor) -> Tensor:
-    """A one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
+    """Return a one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
     if not tensor.shape:
         return tensor
     op.require(equal(tensor.size, 1), "a bound of {0} elements, expected one", tensor.size)
@@ -340,7 +340,7 @@ def bit_shift(op: NodeLowering) -> None:
 
 
 def _widen(op: NodeLowering) -> Tensor:
-    """Input 0; 8-bit floats in float32, not computed yet."""
+    """Return input 0, with 8-bit floats as pending float32."""
     x = op.raw(0)
     if x.dtype in REAL:
         return x

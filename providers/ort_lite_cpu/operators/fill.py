@@ -13,14 +13,14 @@ from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 
 
 def emit_fill(op: NodeLowering, y: Tensor, value: object) -> None:
-    """Every element of y becomes `value`."""
+    """Set every element of y to `value`."""
     constant = op.array(np.array([value], to_numpy(y.dtype)))
     op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=y.size // 4)
 
 
 @operator("Constant", types=ANY)
 def constant(op: NodeLowering) -> None:
-    """All forms of the attribute; ordinary models have it folded before."""
+    """Emit Constant with any form of its attribute; most models have it folded before. Spec: ONNX Constant-25."""
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"):
         if name in op.node.attributes:
             dtype = op.info().dtype
@@ -52,7 +52,7 @@ def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) ->
 @operator("Range", since=11, types=REAL | INTEGERS)
 @operator("Range", domain="com.microsoft", types=REAL | INTEGERS)
 def range_(op: NodeLowering) -> None:
-    """com.microsoft's may leave out the step, which is then 1."""
+    """Emit Range; com.microsoft's step is optional, 1 by default. Spec: ONNX Range-11."""
     start, y = op.input(0), op.output(0)
     delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
     if op.has(2) and delta.dtype in ("int64", "int32", "int16"):  # of which the contents are known
@@ -63,7 +63,7 @@ def range_(op: NodeLowering) -> None:
 @native
 @extents(one="1", y="rows * columns")
 def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int) -> int:
-    """y (rows, columns) is one[0] where column - row == k, else 0."""
+    """y (rows, columns) = one[0] where column - row == k, else 0."""
     for row in span(rows, part, parts):
         for column in range(columns):
             y[row * columns + column] = one[0] if column - row == k else like(y, 0)

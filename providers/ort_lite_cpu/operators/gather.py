@@ -41,7 +41,7 @@ Touched = dict[str, Extent]
 
 
 def index_along(operand: int) -> Callable[["Failure"], str]:
-    """The message of a kernel whose indices, input 1 of its node, are that operand; its scalar `axis` limits them."""
+    """Return the message of a kernel whose indices, input 1 of its node, are that operand; its scalar `axis` limits them."""
     return lambda failure: failure.outside("index", operand, -failure.scalar("axis"), failure.scalar("axis"), 1)
 
 
@@ -71,7 +71,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
 
 @operator("Gather", types=MOVABLE, moves=True)
 def lower_gather(op: NodeLowering) -> None:
-    """One pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
+    """Emit Gather, one pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
     x, index = op.input(0), op.input(1)
     axis = op.attr("axis", 0) % len(x.shape)
     y = op.output(0)
@@ -89,7 +89,7 @@ def lower_gather(op: NodeLowering) -> None:
 
 
 def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
-    """Sizes of any number of axes for a kernel, column after column, as int64."""
+    """Return the sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
     return op.store(Tensor("int64", (len(numbers),), contents=numbers))
 
@@ -125,7 +125,7 @@ def _row_start(table: Ptr, row: int, rank: int) -> int:
 
 
 def _along(op: NodeLowering, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, Extent]:
-    """(table, sizes, what is touched of the tensor with the axis) of gather_elements and scatter_elements."""
+    """Return (table, sizes, extents of the tensor with the axis) of gather_elements and scatter_elements."""
     axis = op.attr("axis", 0) % len(x.shape)
     for k, (mine, whole) in enumerate(zip(index.shape, x.shape, strict=True)):
         if k != axis:
@@ -279,7 +279,7 @@ def scatter_nd(
 
 @operator("ScatterElements", "Scatter", types=MOVABLE, moves=True)
 def lower_scatter_elements(op: NodeLowering) -> None:
-    """Runs on one thread: updates are applied in their order."""
+    """Run on one thread: updates are applied in their order."""
     index = op.input(1)
     table, sizes, reached = _along(op, index, op.raw(0))
     op.agree(index.shape, op.raw(2).shape, "shapes of indices and updates differ")
@@ -289,7 +289,7 @@ def lower_scatter_elements(op: NodeLowering) -> None:
 
 @operator("ScatterND", types=MOVABLE, moves=True)
 def lower_scatter_nd(op: NodeLowering) -> None:
-    """Runs on one thread: updates are applied in their order."""
+    """Run on one thread: updates are applied in their order."""
     depth = op.dim(1, -1)
     index, shape = op.input(1), op.raw(0).shape
     op.agree([*index.shape[:-1], *shape[depth:]], op.raw(2).shape, "shapes of indices, input and updates do not fit")
@@ -299,7 +299,7 @@ def lower_scatter_nd(op: NodeLowering) -> None:
 
 
 def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
-    """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
+    """Copy the input, then write updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
     if how != "none" and dtype in COMPLEX:
@@ -323,7 +323,7 @@ def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, mess
 def _scatter_complex(
     op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched
 ) -> None:
-    """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
+    """Scatter complex numbers with a reduction; the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)
     op.emit(primitives.copy, [x, made], count=made.size, work=x.size // 4, inplace=(1, 0))

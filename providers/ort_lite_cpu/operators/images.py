@@ -17,7 +17,7 @@ LARGE = 1 << 22
 
 @operator("ImageDecoder", since=20, types=BYTES, python=True)
 def image_decoder(op: NodeLowering) -> None:
-    """The bytes of a file, (n,), -> (H, W, C). Needs the extra "image". Spec: ONNX ImageDecoder-20."""
+    """Decode the bytes of a file, (n,), to (H, W, C). Needs the extra "image". Spec: ONNX ImageDecoder-20."""
     pixels = op.attr("pixel_format", "RGB")
     if pixels not in ("RGB", "BGR", "Grayscale"):
         raise op.reject(f"pixel_format {pixels}; there are RGB, BGR and Grayscale")

@@ -12,7 +12,7 @@ HEAD = "# Operators by file: for numbers, for strings, for complex numbers. Writ
 
 
 def index() -> str:
-    """The text of the file. Imports every family."""
+    """Return the text of the file. Imports every family."""
     prefix = f"{operators.__name__}."
     modules = {module.name for module in pkgutil.walk_packages(operators.__path__, prefix)}
     for name in modules:

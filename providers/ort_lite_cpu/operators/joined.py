@@ -21,7 +21,7 @@ class Part(Record, eq=False):
     at: int
 
     def emit(self, y: Tensor) -> None:
-        """A copy: somebody else than the Concat reads them after all."""
+        """Emit a copy, for readers other than the Concat."""
         x, shape = self.whole, y.storage_shape
         emit_strided_copy(self.op, x, y, shape, contiguous(x.storage_shape), contiguous(shape), x_at=self.at)
 
@@ -40,7 +40,7 @@ def locate(y: Tensor) -> tuple[Tensor, ResultPlace]:
 
 
 def output_in_concat(op: NodeLowering) -> Tensor:
-    """Output 0, channels last, for a kernel that writes where `locate` says: a part of a Concat's result if nobody else reads it."""
+    """Return output 0, channels last, for a kernel that writes to `locate`: a part of a Concat's result if nothing else reads it."""
     value, info = op.node.outputs[0], op.info()
     assert value is not None and info.shape is not None and info.dtype is not None
     reader, perm = value.readers[0] if len(value.uses) == 1 else None, channels_last(len(info.shape))
@@ -58,7 +58,7 @@ def output_in_concat(op: NodeLowering) -> Tensor:
 
 
 def _cuts(node: Node, rank: int) -> dict[Value, int] | None:
-    """The channels of what a node joins along them, in order; None where it is another node, or they are not all known."""
+    """Return the channels of what a node joins along them, in order; None where it is another node, or they are not all known."""
     if node.op_type != "Concat" or node.domain or node.attr("axis", 1) % rank != 1:
         return None
     known: dict[Value, int] = {}

@@ -24,17 +24,18 @@ from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
 from ort_lite_cpu.lowering.values import Values
 
 ANY_TURNS = 1000
-"""What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
-GIL: whoever ends it (`RunOptions.terminate`) has to come to it."""
+"""The assumed number of turns of a loop that only the run knows; its assumed cost is at least `LONG` nanoseconds.
+
+A run never keeps the GIL that long: `RunOptions.terminate` has to reach it."""
 LONG = 1_000_000
 MANY_TURNS, SECOND = 1_000_000, 1_000_000_000
-"""Turns and nanoseconds that a loop is taken to cost at most: the product of any numbers would be none of 64 bits."""
+"""The largest assumed turns and nanoseconds of a loop, so that products stay within 64 bits."""
 NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
 
 
 # --- If
 def as_branches(op: NodeLowering) -> bool:
-    """False, with nothing emitted, where the branches have to be called."""
+    """Return False, with nothing emitted, if the branches have to be called."""
     values = op.values
     condition = _number(op, 0) if op.options.inline else None
     if condition is None:
@@ -70,7 +71,7 @@ def _alike(a: Inlined, b: Inlined) -> bool:
 
 
 def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
-    """then, or else otherwise, as the condition says; both leave their results in the same memory."""
+    """Emit `then` or `otherwise` as the condition says; both leave their results in the same memory."""
     outs = [values.builder.new(tensor.dtype, tensor.shape) for tensor, _ in then.results]
     for branch in (then, otherwise):
         branch.results = [(_readable(values.builder, branch, tensor), info) for tensor, info in branch.results]
@@ -91,7 +92,7 @@ def _readable(builder: Builder, branch: Inlined, tensor: Tensor) -> Tensor:
 
 
 def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
-    """Appends a branch that leaves its results in `outs`: they are made there, or copied."""
+    """Append a branch that leaves its results in `outs`: they are made there, or copied."""
     targets: dict[Buffer | None, Buffer] = {}
     for (tensor, _), out in zip(branch.results, outs, strict=True):
         if _fits(branch, tensor, out) and tensor.buffer not in targets:
@@ -191,7 +192,7 @@ def _trips(op: NodeLowering, wanted: bool) -> Dim | None:
 
 
 def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Known]) -> tuple[Inlined | None, Tensor, bool]:
-    """(the body of a Loop, where its condition is during a turn, whether that is always true)."""
+    """Return (the body of a Loop, the place of its condition during a turn, True if that is always true)."""
     number, *states = others
     if condition[1].contents == (1,):
         true = _true()
@@ -245,7 +246,7 @@ def _plain(dtype: DType) -> Info:
 
 
 def _state_in_loop(builder: Builder, start: Known, fixed: bool) -> Known:
-    """A state during the turns: no more is known of it than its shape, unless every turn hands it on as it is."""
+    """Return a state during the turns: no more is known of it than its shape, unless every turn hands it on as it is."""
     if fixed:
         return start
     tensor = builder.new(start[0].dtype, start[0].shape)
@@ -277,7 +278,7 @@ def _stack(builder: Builder, row: Tensor, number: Dim, axis: int, back: int = 0)
 def _roll(
     values: Values, made: Inlined, turns: Turns, states: Sequence[State], taken: Sequence[Row], rows: Sequence[Row]
 ) -> None:
-    """Appends the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
+    """Append the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
     for state in states:
         _copy(values.builder, values.builder.store(state.start), state.held)
     ends = [values.builder.store(x.result) if not made.owns(x.result) else x.result for x in states]
@@ -305,7 +306,7 @@ def _roll(
 
 
 def _overwritten(made: Inlined, states: Sequence[State]) -> dict[Buffer | None, Buffer]:
-    """Results that the body may make in the memory of the state that they become: nobody reads that any more."""
+    """Return the results that the body may make in the memory of the state that they become, which nothing reads any more."""
     instructions, targets = made.instructions, dict[Buffer | None, Buffer]()
     if any(each.jump < 0 for each in instructions):
         return targets  # an inner loop reads again what it has read
@@ -326,7 +327,7 @@ def _redirect(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor
 
 
 def _leave(op: NodeLowering, states: Sequence[tuple[Known, Known]], rows: Sequence[Row]) -> None:
-    """Makes states and rows the outputs of the node."""
+    """Make states and rows the outputs of the node."""
     for k, (_, (tensor, info)) in enumerate(states):
         _set(op, k, tensor, info)
     for k, row in enumerate(rows, len(states)):
@@ -341,7 +342,7 @@ def _input(op: NodeLowering, index: int) -> Value:
 
 
 def _number(op: NodeLowering, index: int) -> Known | None:
-    """An input of one element, as a body gets it."""
+    """Return an input of one element, as a body gets it."""
     found = pass_outer(op.values, _input(op, index))
     return found if found is not None and same(found[0].size, 1) else None
 

@@ -1,6 +1,6 @@
 """NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: class scores (N, C, d...) against labels (N, d...)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -30,14 +30,22 @@ if TYPE_CHECKING:
 INFINITY = float("inf")
 
 
+class Scores(NamedTuple):
+    """The shape of class scores: (n, classes, inner)."""
+
+    n: int
+    classes: int
+    inner: int
+
+
 @native(fastmath=REDUCE)
 @extents(
-    x="n * classes * inner",
-    labels="n * inner",
-    weight="classes",
-    loss="n * inner",
-    used="n * inner",
-    logarithms="n * classes * inner",
+    x="g.n * g.classes * g.inner",
+    labels="g.n * g.inner",
+    weight="g.classes",
+    loss="g.n * g.inner",
+    used="g.n * g.inner",
+    logarithms="g.n * g.classes * g.inner",
 )
 def losses(
     x: Ptr,
@@ -46,9 +54,7 @@ def losses(
     loss: Ptr,
     used: Ptr,
     logarithms: Ptr,
-    n: int,
-    classes: int,
-    inner: int,
+    g: Scores,
     ignored: int,
     softmax: Static,
     ignores: Static,
@@ -61,8 +67,9 @@ def losses(
     softmax: x (n, classes, inner) are scores, whose log-softmax over the classes counts, and goes to `logarithms` unless that
     is null. weight and used may be null. dense: inner is 1. Spec: ONNX NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13.
     """
+    classes, inner = g.classes, g.inner
     step = 1 if dense else inner
-    for job in span(n * inner, part, parts):
+    for job in span(g.n * inner, part, parts):
         p = job * classes if dense else job // inner * classes * inner + job % inner
         shift = like(x, 0)
         if softmax:
@@ -111,36 +118,30 @@ def total(loss: Ptr, used: Ptr, y: Ptr, count: int, part: int, parts: int) -> in
 
 @operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", since=12, types=REAL)
 def lower_loss(op: NodeLowering) -> None:
-    """Reductions: none, sum, mean (by weight). Labels are checked where they are not ignored."""
+    """Emit the losses, and their sum or mean (by weight). Labels that are not ignored are checked.
+
+    Spec: ONNX NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13.
+    """
     x, labels = op.input(0), op.input(1)
     if len(x.shape) < 2:
         raise op.reject(f"scores of rank {len(x.shape)}; they should be (N, C, ...)")
-    n, classes, inner = x.shape[0], x.shape[1], product(x.shape[2:])
-    op.agree(labels.shape, (n, *x.shape[2:]), "the labels do not fit the scores")
+    dims: Any = (*x.shape[:2], product(x.shape[2:]))
+    op.agree(labels.shape, (x.shape[0], *x.shape[2:]), "the labels do not fit the scores")
     if op.has(2):
-        op.agree(op.raw(2).shape, (classes,), "there is not one weight for each class")
+        op.agree(op.raw(2).shape, x.shape[1:2], "there is not one weight for each class")
     softmax = op.node.op_type == "SoftmaxCrossEntropyLoss"
     reduction, ignored = choice(op, "reduction", "mean", ("none", "sum", "mean")), op.attr("ignore_index")
     y = op.output(0)
     loss = y if reduction == "none" else op.temporary(x.dtype, labels.shape)
     used = op.temporary(x.dtype, labels.shape) if reduction == "mean" else None
     logarithms = op.output(1) if softmax and op.wants(1) else None
-    op.emit(
-        losses,
-        [x, labels, op.optional(2), loss, used, logarithms],
-        n=n,
-        classes=classes,
-        inner=inner,
-        ignored=ignored or 0,
-        softmax=softmax,
-        ignores=ignored is not None,
-        dense=same(inner, 1),
-        work=x.size * 2 if softmax else labels.size,
-        message=_no_class,
-    )
+    operands, shape = [x, labels, op.optional(2), loss, used, logarithms], Scores(*dims)
+    form: dict[str, Any] = {"softmax": softmax, "ignores": ignored is not None, "dense": same(dims[2], 1)}
+    work = x.size * 2 if softmax else labels.size
+    op.emit(losses, operands, g=shape, ignored=ignored or 0, **form, work=work, message=_no_class)
     if reduction != "none":
         op.emit(total, [loss, used, y], count=labels.size)
 
 
 def _no_class(failure: "Failure") -> str:
-    return failure.outside("label", 1, 0, failure.scalar("classes"))
+    return failure.outside("label", 1, 0, failure.scalar("g.classes"))

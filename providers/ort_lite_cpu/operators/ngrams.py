@@ -35,7 +35,7 @@ def place(node: int, item: int, mask: int) -> int:
 
 @native
 def step(table: Ptr, node: int, item: int, mask: int) -> int:
-    """The table's row for (node, item), or -1."""
+    """Return the table's row for (node, item), or -1."""
     row = place(node, item, mask)
     while table[row * 4 + NODE] >= 0:
         if table[row * 4 + NODE] == node and table[row * 4 + ITEM] == item:
@@ -78,7 +78,7 @@ def count_row(x: Ptr, table: Ptr, columns: Ptr, y: Ptr, items: int, g: Ngrams) -
 
 @native
 def weigh(y: Ptr, weights: Ptr, g: Ngrams) -> None:
-    """y (width,), times 0 or 1 if `once`, times weights."""
+    """y (width,) *= weights, after counts became 0 or 1 if `once`."""
     for column in range(g.width):
         if g.once != 0 and y[column] > like(y, 1):
             y[column] = like(y, 1)
@@ -86,7 +86,7 @@ def weigh(y: Ptr, weights: Ptr, g: Ngrams) -> None:
 
 
 def ngram_table(ngrams: dict[tuple[int, ...], int]) -> Array:
-    """A prefix tree as a hash table with open addressing, at most half full."""
+    """Return a prefix tree as a hash table with open addressing, at most half full."""
     branches: dict[tuple[int, int], list[int]] = {}
     for ngram, number in ngrams.items():
         node = 0
@@ -105,7 +105,7 @@ def ngram_table(ngrams: dict[tuple[int, ...], int]) -> Array:
 
 
 def _place(node: int, item: int, mask: int) -> int:
-    """`place`, in Python: int64 arithmetic that wraps."""
+    """Return `place`, in Python: int64 arithmetic that wraps."""
     wrapped = (node * MIX_NODE + item * MIX_ITEM) & (2**64 - 1)
     signed = wrapped - 2**64 if wrapped >= 2**63 else wrapped
     return (signed >> 20) & mask

@@ -24,7 +24,7 @@ NEAR = 2048
 
 @operator("BatchNormalization", types=REAL)
 def batch_normalization(op: NodeLowering) -> None:
-    """x * scale + shift with two numbers a channel, made here when the statistics are constants.
+    """Emit x * scale + shift with two numbers a channel, made here if the statistics are constants. Spec: ONNX BatchNormalization-15.
 
     Before opset 9 `spatial=0` asks for two numbers an element of an item; before 14 the outputs that are asked for say whether
     it is training.
@@ -123,7 +123,7 @@ def _emit(
     epsilon: float,
     centred: bool = True,
 ) -> None:
-    """operands: x, scale, bias, y, mean, inverse."""
+    """Emit the kernel. operands: x, scale, bias, y, mean, inverse."""
     x, y = operands[0], operands[3]
     assert x is not None and y is not None
     sizes: dict[str, Any] = {"rows": rows, "n": n, "group": group, "run": run}
@@ -132,7 +132,7 @@ def _emit(
 
 @operator("MeanVarianceNormalization", since=9, types=REAL)
 def mean_variance_normalization(op: NodeLowering) -> None:
-    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
+    """Normalize to mean 0 and variance 1 over `axes`, which are brought to the end. Spec: ONNX MeanVarianceNormalization-13."""
     rank = len(op.raw(0).shape)
     axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
@@ -145,7 +145,7 @@ def mean_variance_normalization(op: NodeLowering) -> None:
 
 @operator("LayerNormalization", since=1, types=REAL)
 def layer_normalization(op: NodeLowering) -> None:
-    """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
+    """Normalize over the axes from `axis` on; outputs mean and inverse deviation if requested. Spec: ONNX LayerNormalization-17."""
     x = op.input(0)
     axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
     mean, inverse = (_statistics(op, k) for k in (1, 2))
@@ -177,12 +177,12 @@ def _finish(op: NodeLowering, *results: Tensor | None) -> None:
 
 
 def _result(op: NodeLowering, x: Tensor) -> Tensor:
-    """Memory for the result in the element type that is computed in; where the scale has another, it is converted then."""
+    """Return memory for the result in the element type of the computation; if the scale has another type, it is converted then."""
     return op.output(0) if op.info().dtype == x.dtype else op.temporary(x.dtype, x.shape)
 
 
 def _statistics(op: NodeLowering, index: int) -> Tensor | None:
-    """Memory for means or inverse deviations, which are rounded to the type that `stash_type` says in the end."""
+    """Return memory for means or inverse deviations, which are rounded to the type that `stash_type` says in the end."""
     if not op.wants(index):
         return None
     info = op.info(index)
@@ -191,7 +191,7 @@ def _statistics(op: NodeLowering, index: int) -> Tensor | None:
 
 
 def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
-    """A scale or bias with one number for each normalised element; smaller ones are broadcast first."""
+    """Return a scale or bias with one number for each normalised element; smaller ones are broadcast first."""
     given = op.optional(index)
     if given is None:
         return None
@@ -212,7 +212,7 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
 
 
 def _per(op: NodeLowering, index: int, count: Dim, what: str) -> Tensor:
-    """A vector with one number for each channel (or group)."""
+    """Return a vector with one number for each channel (or group)."""
     given = op.input(index)
     op.agree(given.shape, (count,), f"scale and bias have one number for each of the {what}")
     return given
@@ -220,7 +220,7 @@ def _per(op: NodeLowering, index: int, count: Dim, what: str) -> Tensor:
 
 @operator("InstanceNormalization", types=REAL)
 def instance_normalization(op: NodeLowering) -> None:
-    """Each (n, c) plane is normalised by itself."""
+    """Normalize each (n, c) plane by itself. Spec: ONNX InstanceNormalization-22."""
     _require_channels(op)
     x, y = op.input(0), op.output(0)
     rows, n = product(x.shape[:2]), product(x.shape[2:])
@@ -230,7 +230,7 @@ def instance_normalization(op: NodeLowering) -> None:
 
 @operator("GroupNormalization", since=18, types=REAL)
 def group_normalization(op: NodeLowering) -> None:
-    """Groups of channels are normalised together; scale and bias a channel (opset 18: a group)."""
+    """Normalize groups of channels together; scale and bias a channel (opset 18: a group). Spec: ONNX GroupNormalization-21."""
     _require_channels(op)
     x, y = op.input(0), op.output(0)
     groups = op.attr("num_groups")

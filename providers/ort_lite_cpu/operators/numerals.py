@@ -33,7 +33,7 @@ def _parts(text: str) -> tuple[bool, str, str, str]:
 
 
 def real(text: str) -> float:
-    """The number as a double. Raises ValueError for what is none, and for what is beyond a double's range."""
+    """Return the number as a double. Raises ValueError for what is none, and for what is beyond a double's range."""
     negative, decimal, word, hexadecimal = _parts(text)
     value = _hexadecimal(hexadecimal) if hexadecimal else float(decimal or word[:3])
     if value == float("inf") and not word:
@@ -49,7 +49,7 @@ def _hexadecimal(digits: str) -> float:
 
 
 def whole(text: str) -> int:
-    """The number, cut towards zero. Raises ValueError for what is none, infinities and NaN."""
+    """Return the number, cut towards zero. Raises ValueError for what is none, infinities and NaN."""
     negative, decimal, *_ = _parts(text)
     if decimal.isdigit():
         return -int(decimal) if negative else int(decimal)
@@ -60,7 +60,7 @@ def whole(text: str) -> int:
 
 
 def reals(texts: list[str]) -> list[float]:
-    """`real` of each."""
+    """Return `real` of each."""
     if _are(_DECIMALS, texts):
         values = list(map(float, texts))
         if max(map(abs, values)) != float("inf"):
@@ -69,7 +69,7 @@ def reals(texts: list[str]) -> list[float]:
 
 
 def wholes(texts: list[str]) -> list[int]:
-    """`whole` of each."""
+    """Return `whole` of each."""
     return list(map(int if _are(_SHORT, texts) else whole, texts))
 
 

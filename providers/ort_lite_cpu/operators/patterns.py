@@ -34,7 +34,7 @@ class TextPattern:
         self._match = _direct(compiled) or self._wrap
 
     def is_costly(self, data: bytes) -> bool:
-        """True if a call may take longer than a run should wait for. Raises ValueError where it may take much longer."""
+        """Return True if a call may take longer than a run should wait for. Raises ValueError if it may take much longer."""
         cost = self._size * len(data)
         if cost > TOO_COSTLY:
             raise ValueError(
@@ -44,7 +44,7 @@ class TextPattern:
         return cost > COSTLY
 
     def matches(self, data: bytes) -> bool:
-        """True if the pattern matches the whole text."""
+        """Return True if the pattern matches the whole text."""
         return self._match(True, data, 0)[0] >= 0
 
     def find(self, data: bytes, start: int = 0) -> Span | None:
@@ -57,7 +57,7 @@ class TextPattern:
         return _NOWHERE if match is None else match.span()
 
     def find_all(self, data: bytes, pace: Pace) -> Iterator[Span]:
-        """Matches that are not empty, one behind the other. Checks between them."""
+        """Return the matches that are not empty, in order. Checks for cancellation between them."""
         start = 0
         while (span := self.find(data, start)) is not None:
             pace.check()
@@ -70,7 +70,7 @@ class TextPattern:
 
 
 def _direct(compiled: Any) -> Callable[[bool, bytes, int], Span] | None:
-    """The call below the package's Python classes, which take three quarters of the time; None where a version has no such call."""
+    """Return the call below the package's Python classes, which take three quarters of the time; None if the version lacks it."""
     core: Any = getattr(compiled, "_regexp", None)
     anchor: Any = getattr(type(core), "Anchor", None)
     if anchor is None:
@@ -85,7 +85,7 @@ def _direct(compiled: Any) -> Callable[[bool, bytes, int], Span] | None:
 
 
 def after(data: bytes, at: int) -> int:
-    """The position behind the character at `at`; beyond the end of the text where there is none."""
+    """Return the position behind the character at `at`; beyond the end of the text where there is none."""
     at += 1
     while at < len(data) and data[at] & 0xC0 == 0x80:
         at += 1
@@ -103,7 +103,7 @@ def decode(data: bytes) -> str:
 
 
 def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[TextPattern]:
-    """The patterns of a node; `longest`: the longest of the matches that begin first counts, else the first alternative.
+    """Return the patterns of a node; `longest`: the longest of the matches that begin first counts, else the first alternative.
 
     Raises NotImplemented for what RE2 rejects, and for too long or too many patterns.
     """
@@ -144,7 +144,7 @@ def _format_source(source: bytes) -> str:
 
 
 def _re2(node: Node) -> Any:
-    """The package. Others have a module of that name too, which go back to Python's `re` for patterns that they do not know."""
+    """Return the package. Others have a module of that name too, which go back to Python's `re` for patterns that they do not know."""
     try:
         import re2
     except ImportError as error:

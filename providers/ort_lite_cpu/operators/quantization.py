@@ -43,12 +43,12 @@ class Formula(Record):
         define(op, self.text, self.operands, self.scalars, cost, output)
 
     def tensor(self, dtype: DType = "float32", cost: float = 0.5) -> Tensor:
-        """Not computed yet, of the first operand's shape."""
+        """Return a pending tensor of the first operand's shape."""
         return Tensor(dtype, self.operands[0].shape, pending=Expression(self.text, self.operands, self.scalars, cost))
 
 
 def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
-    """`text` over {x} and the names of the parameters."""
+    """Return `text` over {x} and the names of the parameters."""
     operands: list[Tensor] = [x]
     scalars: list[float] = []
     places = {"x": "{0}"}
@@ -63,7 +63,7 @@ def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
 
 
 def as_float(x: Tensor) -> Tensor:
-    """x in float32, not computed yet; 16-bit floats are widened where they are read."""
+    """Return x as pending float32; 16-bit floats are widened where they are read."""
     if x.dtype in NARROW_TYPES:
         return convert(x, "float32")
     return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
@@ -74,7 +74,7 @@ def _as_float(x: Parameter) -> Parameter:
 
 
 def dequantize(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
-    """(x - zero) * scale."""
+    """Return (x - zero) * scale."""
     scale = _as_float(scale)
     if zero is None or zero == 0.0:
         return formula("{x} * {scale}", as_float(x), scale=scale)
@@ -82,7 +82,7 @@ def dequantize(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
 
 
 def quantize(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
-    """x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number is multiplication, rounded alike."""
+    """Return x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number multiplies, rounded alike."""
     if not isinstance(scale, float) or not op.target.has_fma or not 2.0**-60 <= scale <= 2.0**60:
         return _saturate("{x} / {scale}", as_float(x), scale, zero, dtype)
     inverse = float(np.float32(1 / scale))
@@ -100,7 +100,7 @@ def quantize_narrow(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: 
 
 
 def requantize(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
-    """An integer product times `factor`, the quotient of scales, in the quantised type of the result."""
+    """Return an integer product times `factor`, the quotient of scales, in the quantised type of the result."""
     return _saturate("{x} * {scale}", as_float(total), factor, zero, dtype)
 
 
@@ -110,7 +110,7 @@ def _saturate(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dt
 
 
 def parameter(op: NodeLowering, index: int, trailing: int = 0) -> Parameter:
-    """Scale or zero point in input `index`: a number where it is a constant one, else one a tensor or a vector.
+    """Return the scale or zero point in input `index`: a number if it is a constant one, else one a tensor or a vector.
 
     A vector runs along the axis that has `trailing` axes behind it.
     """
@@ -145,7 +145,7 @@ def repeat_blocks(x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: i
 
 
 def _parameters(op: NodeLowering) -> tuple[Parameter, Parameter | None]:
-    """Scale and zero point of QuantizeLinear and DequantizeLinear, per tensor, per axis or per block."""
+    """Return scale and zero point of QuantizeLinear and DequantizeLinear, per tensor, per axis or per block."""
     rank = len(op.raw(0).shape)
     axis, size = op.attr("axis", 1), op.attr("block_size", 0)
     scales = op.raw(1).size
@@ -166,7 +166,7 @@ def _parameters(op: NodeLowering) -> tuple[Parameter, Parameter | None]:
 
 
 def _blocks(op: NodeLowering, index: int, axis: int, size: int) -> Tensor:
-    """An entry for each element from one for each block."""
+    """Return an entry for each element from one for each block."""
     x, shape = op.input(index), op.raw(0).shape
     if size < 0:
         raise op.reject(f"block_size {size}")
@@ -180,7 +180,7 @@ def _blocks(op: NodeLowering, index: int, axis: int, size: int) -> Tensor:
 @operator("QuantizeLinear", since=10, types=HALVES_AND_FLOAT | {"int32"})
 @operator("QuantizeLinear", domain="com.microsoft", types=HALVES_AND_FLOAT)
 def quantize_linear(op: NodeLowering) -> None:
-    """Division in float32 whatever `precision` says. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
+    """Emit QuantizeLinear, with float32 division for every `precision`. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
     dtype = op.info().dtype
     assert dtype is not None
     scale, zero = _parameters(op)
@@ -193,7 +193,7 @@ def quantize_linear(op: NodeLowering) -> None:
 @operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
 @operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | NARROW | {"int32"})
 def dequantize_linear(op: NodeLowering) -> None:
-    """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
+    """Emit DequantizeLinear. Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
     scale, zero = _parameters(op)
     dequantize(op.raw(0), scale, zero).define(op)
 
@@ -201,7 +201,7 @@ def dequantize_linear(op: NodeLowering) -> None:
 @native
 @extents(x="n", y="2 * chunks")
 def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
-    """y (chunks, 2): the smallest and the largest element of each chunk of x, and 0."""
+    """y (chunks, 2) = the smallest and the largest element of each chunk of x, and 0."""
     for chunk in span(chunks, part, parts):
         low, high = like(x, 0), like(x, 0)
         for i in range(n * chunk // chunks, n * (chunk + 1) // chunks):
@@ -215,7 +215,7 @@ def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
 @native
 @extents(x="2 * max(chunks, 1)", scale="1", zero="1")
 def dynamic_parameters(x: Ptr, scale: Ptr, zero: Ptr, chunks: int, part: int, parts: int) -> int:
-    """The scale and the uint8 zero point that map the extremes x (chunks, 2), of all chunks, to 0 and 255."""
+    """scale, zero = the float scale and uint8 zero point that map the extremes of all chunks, x (chunks, 2), to 0 and 255."""
     low, high = x[0], x[1]
     for chunk in range(1, chunks):
         low = min(low, x[2 * chunk])
@@ -226,7 +226,7 @@ def dynamic_parameters(x: Ptr, scale: Ptr, zero: Ptr, chunks: int, part: int, pa
 
 
 def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale and zero point for the elements of x, which is in memory, in whatever order."""
+    """Return scale and zero point for the elements of x, which is in memory, in any order."""
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
     op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=x.size // 4)
@@ -236,7 +236,7 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
 
 @operator("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}))
 def dynamic_quantize_linear(op: NodeLowering) -> None:
-    """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
+    """Emit DynamicQuantizeLinear. A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
     raw = op.raw(0)
     x = op.store(raw, storage_order(raw))
     scale, zero = emit_dynamic(op, x)

@@ -24,7 +24,7 @@ GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15: 2**64 over the golden ratio
 
 
 def mix(z: int) -> Any:
-    """All bits of the result depend on all of z. The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
+    """Return z mixed, so that all bits of the result depend on all of z. The finalizer of SplitMix64 (Steele, Lea, Flood 2014)."""
     u = cast(z, "u64")
     u = wmul(u ^ shr(u, cast(30, "u64")), cast(-4658895280553007687, "u64"))
     u = wmul(u ^ shr(u, cast(27, "u64")), cast(-7723592293110705685, "u64"))
@@ -32,7 +32,7 @@ def mix(z: int) -> Any:
 
 
 def uniform(stream: int, counter: int) -> Any:
-    """Number `counter` of the stream, in [0, 1), a multiple of 2**-53."""
+    """Return the number `counter` of the stream, in [0, 1), a multiple of 2**-53."""
     bits = mix(wadd(mix(stream), wmul(counter + 1, GOLDEN)))
     return cast(shr(cast(bits, "u64"), cast(11, "u64")), "f64") * 1.1102230246251565e-16
 
@@ -40,7 +40,7 @@ def uniform(stream: int, counter: int) -> Any:
 @native
 @extents(state="1", stream="1")
 def next_stream(state: Ptr, stream: Ptr, part: int, parts: int) -> int:
-    """stream[0]: a number that no other run gets. state: the program's own."""
+    """stream[0] = a number that no other run gets. state: the program's own."""
     stream[0] = fetch_add(address(state), 1)
     return OK
 
@@ -48,7 +48,7 @@ def next_stream(state: Ptr, stream: Ptr, part: int, parts: int) -> int:
 @native
 @extents(stream="1", y="n")
 def random_uniform(stream: Ptr, y: Ptr, n: int, low: float, high: float, part: int, parts: int) -> int:
-    """y[i] in [low, high)."""
+    """y[i] = a random number in [low, high)."""
     s = stream[0]
     for i in span(n, part, parts):
         y[i] = like(y, low + uniform(s, i) * (high - low))
@@ -58,7 +58,7 @@ def random_uniform(stream: Ptr, y: Ptr, n: int, low: float, high: float, part: i
 @native
 @extents(stream="1", y="n")
 def random_normal(stream: Ptr, y: Ptr, n: int, mean: float, scale: float, part: int, parts: int) -> int:
-    """y[i] by Box and Muller from two numbers of the stream."""
+    """y[i] = a normal random number, by Box and Muller from two numbers of the stream."""
     s = stream[0]
     for i in span(n, part, parts):
         radius = sqrt(-2.0 * log(1.0 - uniform(s, 2 * i)))
@@ -69,7 +69,7 @@ def random_normal(stream: Ptr, y: Ptr, n: int, mean: float, scale: float, part: 
 @native
 @extents(stream="1", x="n", y="n")
 def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
-    """y[i] is 1 with probability x[i]."""
+    """y[i] = 1 with probability x[i], else 0."""
     s = stream[0]
     for i in span(n, part, parts):
         y[i] = 1 if uniform(s, i) < cast(x[i], "f64") else 0
@@ -79,7 +79,7 @@ def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int
 @native
 @extents(stream="1", x="rows * classes", totals="rows * classes", y="rows * samples")
 def multinomial(stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: int, samples: int, part: int, parts: int) -> int:
-    """y (rows, samples): classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes).
+    """y (rows, samples) = classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes).
 
     There is a class: `lower_multinomial` asks for one.
     """
@@ -107,7 +107,7 @@ def multinomial(stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: in
 
 
 def stream(op: NodeLowering) -> Tensor:
-    """The number of the run, int64; with `seed` a constant."""
+    """Return the number of the run, int64; with `seed` a constant."""
     seed = op.attr("seed")
     if seed is not None:
         return op.array(np.frombuffer(struct.pack("<d", float(seed)), np.int64))

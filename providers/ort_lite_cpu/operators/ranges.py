@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @native
 @extents(x="count")
 def find_beyond(x: Ptr, count: int, most: int, part: int, parts: int) -> int:
-    """Fails at the first element of this part of x (count,) that is not in [0, most].
+    """Fail at the first element of this part of x (count,) that is not in [0, most].
 
     Kernels that read x afterwards read it again, and so must not trust it: another thread may have written to it.
     """
@@ -27,7 +27,7 @@ def find_beyond(x: Ptr, count: int, most: int, part: int, parts: int) -> int:
 
 
 def require_within(op: NodeLowering, index: int, what: str, most: Dim) -> None:
-    """The run fails for an element of input `index` that is negative or beyond `most`. What is known is looked at once."""
+    """Make the run fail for an element of input `index` that is negative or beyond `most`. Known elements are checked once."""
     known = op.constant(index)
     if known is not None and isinstance(most, int) and bool(((known >= 0) & (known <= most)).all()):
         return

@@ -67,7 +67,7 @@ def _wrong_length(failure: "Failure") -> str:
 
 @operator("BitCast", since=26, types=MOVABLE | {"complex128"})
 def bit_cast(op: NodeLowering) -> None:
-    """Bytes as elements of another type of the same size: a copy, in place where x is not needed any more."""
+    """Read bytes as elements of another type of the same size: a copy, in place if x is not needed any more."""
     if op.info().dtype == op.raw(0).dtype:
         op.pass_on(op.raw(0))
         return

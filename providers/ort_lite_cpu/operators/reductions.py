@@ -43,7 +43,7 @@ BLOCK = 1024
 
 
 def start(v: Any, lowest: int, kind: Static) -> Any:
-    """The result over nothing, in the type of `v`; for the extremes of integers `lowest`, the end of their range."""
+    """Return the result over nothing, in the type of `v`; for the extremes of integers `lowest`, the end of their range."""
     if kind == "max_integer" or kind == "min_integer":
         return like(v, lowest)
     if kind == "prod":
@@ -185,7 +185,7 @@ _SUMS = frozenset({"sum", "mean", "l1", "l2", "log_sum", "square"})
 
 @operator(*_KINDS, types=REAL | INTEGERS | {"bool"})
 def reduce(op: NodeLowering) -> None:
-    """axes are an attribute before opset 18 (ReduceSum: 13), an input since; keepdims 1."""
+    """Emit a reduction. axes are an attribute before opset 18 (ReduceSum: 13), an input since; keepdims 1."""
     kind, raw, shape = _KINDS[op.node.op_type], op.raw(0), op.info().shape
     assert shape is not None
     axes = _axes(op, len(raw.shape))
@@ -200,7 +200,7 @@ def reduce(op: NodeLowering) -> None:
 
 
 def _axes(op: NodeLowering, rank: int) -> list[int]:
-    """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise. A scalar has none."""
+    """Return sorted axes, counted from the front: all if none are named, unless noop_with_empty_axes is set. A scalar has none."""
     if not rank:
         return []
     named: Sequence[int] | None = op.attr("axes")
@@ -238,7 +238,7 @@ def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str
 
 
 def _end_of_range(dtype: DType, highest: bool) -> int:
-    """The lowest number of an integer type, or the highest, as an int64 with its bits."""
+    """Return the lowest number of an integer type, or the highest, as an int64 with its bits."""
     if dtype == "bool":
         return int(highest)
     limits = np.iinfo(dtype)

@@ -46,7 +46,7 @@ class Regions(NamedTuple):
 
 
 @native
-@extents(x="n * height * width * c", rois="4 * count", index="count", y="count * rows * columns * c")
+@extents(x="g.n * g.height * g.width * g.c", rois="4 * count", index="count", y="count * g.rows * g.columns * g.c")
 def roi_align(
     x: Ptr,
     rois: Ptr,
@@ -61,7 +61,7 @@ def roi_align(
     part: int,
     parts: int,
 ) -> int:
-    """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
+    """y (count, rows, columns, c) = means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
     rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels, within
     reason: rectangles may be of any size. Images have pixels where there are cells, which read one even where no sample is in
@@ -99,7 +99,7 @@ def roi_align(
 def _sample(
     x: Ptr, y: Ptr, out: int, base: int, c: int, height: int, width: int, v: Any, u: Any, first: bool, kind: Static
 ) -> int:
-    """Joins the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
+    """Join the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
     one, zero = like(v, 1), like(v, 0)
     beyond = not (v >= -one and v <= like(v, height) and u >= -one and u <= like(v, width))  # so are those that are NaN
     v, u = fmax(v, zero), fmax(u, zero)
@@ -124,7 +124,7 @@ def _sample(
 
 @operator("RoiAlign", since=10, types=REAL)
 def lower_roi_align(op: NodeLowering) -> None:
-    """Mode "max" takes the largest weighted pixel, as onnxruntime does. Spec: ONNX RoiAlign-22."""
+    """Emit RoiAlign. Mode "max" takes the largest weighted pixel, as onnxruntime does. Spec: ONNX RoiAlign-22."""
     x, y = _images(op, 4)
     half = op.attr("coordinate_transformation_mode", "half_pixel" if op.version >= 16 else "output_half_pixel") == "half_pixel"
     samples, kind = op.attr("sampling_ratio", 0), choice(op, "mode", "avg", ("avg", "max"))
@@ -132,12 +132,12 @@ def lower_roi_align(op: NodeLowering) -> None:
         raise op.reject(f"sampling_ratio {samples} is out of range [0, {MOST_SAMPLES}]")
     op.agree(op.raw(2).shape, y.shape[:1], "the numbers of batch indices and rectangles differ")
     operands, offset, work = [x, op.input(1), op.input(2), y], 0.5 if half else 0.0, y.size * max(samples, 2) ** 2
-    sizes = _sizes(op, x, y)
-    op.emit(roi_align, operands, **sizes, samples=samples, offset=offset, kind=kind, work=work, message=_no_image)
+    given = _sizes(op, x, y)
+    op.emit(roi_align, operands, **given, samples=samples, offset=offset, kind=kind, work=work, message=_no_image)
 
 
 def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
-    """Input and output. There are pixels wherever there are results, and `numbers` numbers in each rectangle, input 1."""
+    """Return input and output. Requires pixels if there are results, and `numbers` numbers in each rectangle, input 1."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, H, W)")
     x, y = op.input(0, LAST), op.output(0, LAST)
@@ -150,20 +150,18 @@ def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
 
 def _sizes(op: NodeLowering, x: Tensor, y: Tensor) -> dict[str, Any]:
     """Return the sizes of images and results and their scale, keyed by the kernels' parameter names."""
-    n, c, height, width = x.shape
-    count, _, rows, columns = y.shape
-    image = {"n": n, "c": c, "height": height, "width": width}
-    return {**image, "count": count, "rows": rows, "columns": columns, "scale": float(op.attr("spatial_scale", 1.0))}
+    sizes: Any = (*x.shape, *y.shape[2:])
+    return {"g": Regions(*sizes), "count": y.shape[0], "scale": float(op.attr("spatial_scale", 1.0))}
 
 
 def _no_image(failure: "Failure") -> str:
-    return failure.outside("batch index", 2, 0, failure.scalar("n"))
+    return failure.outside("batch index", 2, 0, failure.scalar("g.n"))
 
 
 @native
-@extents(x="n * height * width * c", rois="5 * count", y="count * rows * columns * c")
+@extents(x="g.n * g.height * g.width * g.c", rois="5 * count", y="count * g.rows * g.columns * g.c")
 def max_roi_pool(x: Ptr, rois: Ptr, y: Ptr, g: Regions, count: int, scale: float, part: int, parts: int) -> int:
-    """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
+    """y (count, rows, columns, c) = maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
     for job in span(count * g.rows * g.columns, part, parts):
         roi = job // (g.rows * g.columns)
         batch = cast(read_once(rois, roi * 5), "i64")
@@ -188,7 +186,7 @@ def max_roi_pool(x: Ptr, rois: Ptr, y: Ptr, g: Regions, count: int, scale: float
 
 
 def _edge(v: Any, scale: float) -> int:
-    """Scaled and rounded, half away from zero, as C's round."""
+    """Return v, scaled and rounded, half away from zero, as C's round."""
     scaled = v * like(v, scale)
     half = like(v, 0.5)
     edge: int = cast(floor(scaled + half) if scaled >= like(v, 0) else ceil(scaled - half), "i64")
@@ -197,7 +195,7 @@ def _edge(v: Any, scale: float) -> int:
 
 @operator("MaxRoiPool", types=REAL)
 def lower_max_roi_pool(op: NodeLowering) -> None:
-    """Emit MaxRoiPool."""
+    """Emit MaxRoiPool. Spec: ONNX MaxRoiPool-22."""
     if len(op.attr("pooled_shape")) != 2:
         raise op.reject(f"pooled_shape {op.attr('pooled_shape')}; it should be two numbers")
     x, y = _images(op, 5)
@@ -205,4 +203,4 @@ def lower_max_roi_pool(op: NodeLowering) -> None:
 
 
 def _no_pooled_image(failure: "Failure") -> str:
-    return failure.outside("batch index", 1, 0, failure.scalar("n"), at=5 * failure.at)
+    return failure.outside("batch index", 1, 0, failure.scalar("g.n"), at=5 * failure.at)

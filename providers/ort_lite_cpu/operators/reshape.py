@@ -13,7 +13,7 @@ from ort_lite_cpu.registry import ANY, MOVABLE, operator
 @operator("ExpandDims", domain="com.microsoft", types=MOVABLE | {"complex128"})
 @operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE | {"complex128"})
 def reshape(op: NodeLowering) -> None:
-    """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
+    """Reshape without work at run time: the output is the input's memory. Channels-last storage stays if only channels regroup."""
     _same_size(op)
     x, shape = op.builder.materialize(op.raw(0)), op.info().shape
     assert shape is not None
@@ -25,8 +25,9 @@ def reshape(op: NodeLowering) -> None:
 
 
 def _regroup(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Storage orders before and after a reshape (N, channel axes, space) -> (N, other channel axes, space) of a tensor
-    that is stored with its spatial axes in front of the channels; None for any other reshape.
+    """Return the storage orders before and after a reshape (N, channel axes, space) -> (N, other channel axes, space).
+
+    The tensor is stored with its spatial axes in front of the channels. Returns None for any other reshape.
     """
     old, new = len(x.shape), len(shape)
     if x.perm is None or x.perm[0] != 0 or min(old, new) < 3 or not same(x.shape[0], shape[0]):
@@ -50,7 +51,7 @@ def _same_size(op: NodeLowering) -> None:
 
 @operator("Identity", "Dropout", types=ANY)
 def identity(op: NodeLowering) -> None:
-    """Identity, and Dropout outside training: its mask, where asked for, is all True; from opset 7 to 11 all 0, as onnxruntime's."""
+    """Pass the input on: Identity, and Dropout outside training, whose mask is all True; from opset 7 to 11 all 0, as onnxruntime's."""
     if op.has(2) and op.read_array(2).any():
         from ort_lite_cpu.operators.dropout import train_dropout
 
@@ -65,7 +66,7 @@ def identity(op: NodeLowering) -> None:
 
 @operator("Transpose", types=MOVABLE, moves=True)
 def transpose(op: NodeLowering) -> None:
-    """A change of the storage order alone: a reader that wants the logical order has it made."""
+    """Change the storage order alone: readers that need the logical order convert it. Spec: ONNX Transpose-25."""
     x = op.builder.materialize(op.raw(0))
     rank = len(x.shape)
     perm = list(op.attr("perm") or range(rank)[::-1])  # an empty one is none, as in onnxruntime
@@ -76,7 +77,7 @@ def transpose(op: NodeLowering) -> None:
 
 @operator("DepthToSpace", "SpaceToDepth", types=MOVABLE, moves=True)
 def depth_to_space(op: NodeLowering) -> None:
-    """(N, C, H, W): blocks of size b x b move between channels and space. A copy with six axes."""
+    """Move blocks of size b x b of (N, C, H, W) between channels and space, by a copy with six axes."""
     _same_size(op)
     x, y = op.input(0), op.output(0)
     n, c, h, w = x.shape
@@ -95,7 +96,7 @@ def depth_to_space(op: NodeLowering) -> None:
 
 @operator("Expand", since=8, types=MOVABLE, moves=True)
 def expand(op: NodeLowering) -> None:
-    """NumPy broadcasting to a shape: axes that the input lacks, or has with length 1, are walked with stride 0."""
+    """Broadcast to a shape: axes that the input lacks, or has with length 1, are walked with stride 0. Spec: ONNX Expand-13."""
     x, y = op.input(0), op.output(0)
     lead = len(y.shape) - len(x.shape)
     strides = [*([0] * lead), *contiguous(x.shape)]
@@ -116,7 +117,7 @@ def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
 
 @operator("Tile", types=MOVABLE, moves=True)
 def tile(op: NodeLowering) -> None:
-    """Repeats along every axis; each axis of the output is an axis of repeats and one of the input.
+    """Repeat along every axis; each axis of the output is an axis of repeats and one of the input. Spec: ONNX Tile-13.
 
     Before opset 6 the inputs are one count, and the axis that it is for, both of the input's type.
     """

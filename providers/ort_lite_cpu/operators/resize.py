@@ -36,7 +36,7 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: float, how: Static) -> Any:
-    """The coordinate of output position i of m among the n input positions, in the precision of `scale`.
+    """Return the coordinate of output position i of m among the n input positions, in the precision of `scale`.
 
     Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are, as PyTorch and
     onnxruntime align them: decision 0076.
@@ -62,7 +62,7 @@ def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: flo
 
 
 def as_coordinate(v: Any, mode: Static) -> Any:
-    """v as the coordinates are computed: in float32 for the nearest, as PyTorch and onnxruntime do, else in float64."""
+    """Return v in the precision of coordinates: float32 for the nearest, as in PyTorch and onnxruntime, else float64."""
     return cast(v, "f32") if mode == "nearest" else cast(v, "f64")
 
 
@@ -96,22 +96,42 @@ def weight(distance: float, a: float, mode: Static) -> float:
     return 0.0
 
 
+class ResizedAxis(NamedTuple):
+    """An axis of n elements that gets m, with `outer` positions in front and `inner` behind."""
+
+    outer: int
+    n: int
+    m: int
+    inner: int
+
+
+class AxisScale(NamedTuple):
+    """The scale of an axis: `given`, or above / below if that is 0."""
+
+    above: int
+    below: int
+    given: float
+
+
+class Crop(NamedTuple):
+    """The region of an axis that is resized when cropping."""
+
+    start: float
+    end: float
+    """In units of the axis's length, like `start`."""
+    outside: float
+    """The value of elements outside of x."""
+
+
 @native
-@extents(x="outer * n * inner", y="outer * m * inner")
+@extents(x="g.outer * g.n * g.inner", y="g.outer * g.m * g.inner")
 def resize_axis(
     x: Ptr,
     y: Ptr,
-    outer: int,
-    n: int,
-    m: int,
-    inner: int,
-    above: int,
-    below: int,
-    given: float,
-    start: float,
-    end: float,
+    g: ResizedAxis,
+    scale: AxisScale,
+    crop: Crop,
     a: float,
-    outside: float,
     unchanged: int,
     mode: Static,
     how: Static,
@@ -121,20 +141,21 @@ def resize_axis(
     part: int,
     parts: int,
 ) -> int:
-    """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
+    """y (outer, m, inner) = x (outer, n, inner), resized.
 
-    outside: what lies outside of x when cropping. unchanged: 1 where the positions are those of x.
-    exclude: samples outside of x have no weight; else they repeat its edge.
+    unchanged: 1 if the positions are those of x. exclude: samples outside of x have no weight; else they repeat its edge.
     n is positive where m is: the lowering of Resize.
     """
-    scale = as_coordinate(given, mode) if given != 0.0 else as_coordinate(above, mode) / as_coordinate(below, mode)
+    outer, n, m, inner, start, end = g.outer, g.n, g.m, g.inner, crop.start, crop.end
+    given, above, below = scale.given, scale.above, scale.below
+    factor = as_coordinate(given, mode) if given != 0.0 else as_coordinate(above, mode) / as_coordinate(below, mode)
     for row in span(outer * m, part, parts):
         base = (row // m) * n * inner
-        c = like(scale, row % m) if unchanged else source_coordinate(row % m, n, m, scale, start, end, how)
+        c = like(factor, row % m) if unchanged else source_coordinate(row % m, n, m, factor, start, end, how)
         out = row * inner
         if how == "tf_crop_and_resize" and (c < 0.0 or c > n - 1):
             for j in range(inner):
-                y[out + j] = like(y, outside)
+                y[out + j] = like(y, crop.outside)
         elif mode == "nearest":
             k = base + min(max(nearest_of(c, nearest), 0), n - 1) * inner
             for j in range(inner):
@@ -153,14 +174,14 @@ def resize_axis(
                 for j in range(inner):
                     y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
         else:
-            filter_sample(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
+            filter_sample(x, y, base, out, n, inner, c, min(factor, 1.0) if antialias else 1.0, a, mode, exclude)
     return OK
 
 
 def filter_sample(
     x: Ptr, y: Ptr, base: int, out: int, n: int, inner: int, c: float, stretch: float, a: float, mode: Static, exclude: Static
 ) -> int:
-    """One output position: the weighted mean of the samples around c, the filter stretched to 1 / stretch."""
+    """y[out:] (inner,) = the weighted mean of the samples around c, the filter stretched to 1 / stretch."""
     reach = (1.0 if mode == "linear" else 2.0) / stretch
     first, last = floor_of(c - reach), floor_of(c + reach) + 1
     total = 0.0
@@ -179,17 +200,9 @@ def filter_sample(
     return 0
 
 
-class _Scale(NamedTuple):
-    """The scale of one axis: `given`, or above / below if that is 0."""
-
-    above: Dim
-    below: Dim
-    given: float
-
-
 @operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL, moves=True)
 def resize(op: NodeLowering) -> None:
-    """Scales, sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
+    """Resize by scales, to sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
     mode = "linear" if op.attr("mode", "nearest") == "bilinear" else choice(op, "mode", "nearest", MODES)
     legacy = op.node.op_type == "Upsample" or op.version < 11
     how = "asymmetric" if legacy else choice(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
@@ -217,9 +230,9 @@ def resize(op: NodeLowering) -> None:
         stored, at = y.storage_shape, order.index(axis)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
             rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
-        sizes: dict[str, Any] = {"outer": product(stored[:at]), "n": n, "m": shape[axis], "inner": product(stored[at + 1 :])}
-        start, end = regions[axis]
-        op.emit(resize_axis, [x, y], **sizes, **scales[axis]._asdict(), start=start, end=end, **rules, work=y.size)
+        sizes: Any = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
+        crop = Crop(*regions[axis], float(op.attr("extrapolation_value", 0.0)))
+        op.emit(resize_axis, [x, y], g=ResizedAxis(*sizes), scale=scales[axis], crop=crop, **rules, work=y.size)
         x = y
     op.pass_on(round_to_type(op, x, dtype))
 
@@ -233,17 +246,16 @@ def _rules(op: NodeLowering, mode: str, how: str) -> dict[str, Any]:
         "exclude": bool(op.attr("exclude_outside", 0)),
         "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
         "a": float(op.attr("cubic_coeff_a", -0.75)),
-        "outside": float(op.attr("extrapolation_value", 0.0)),
     }
 
 
 def as_float(op: NodeLowering, x: Tensor) -> Tensor:
-    """x as floats that can be interpolated: exactly, but for integers of more than 53 bits."""
+    """Return x as floats that can be interpolated; integers of more than 53 bits are rounded."""
     return x if x.dtype in REAL else op.cast(x, "float64" if x.dtype in WIDE else "float32")
 
 
 def round_to_type(op: NodeLowering, x: Tensor, dtype: str) -> Tensor:
-    """Floats as integers: the nearest ones, those at the end for what is beyond. As bool: what is not 0 is True."""
+    """Return floats as the nearest integers, clipped to the type's limits; as bool, True for numbers that are not 0."""
     if x.dtype == dtype:
         return x
     if dtype == "bool":
@@ -256,23 +268,23 @@ def round_to_type(op: NodeLowering, x: Tensor, dtype: str) -> Tensor:
 
 
 def _axes(op: NodeLowering, rank: int) -> list[int]:
-    """The axes that scales, sizes and regions name."""
+    """Return the axes that scales, sizes and regions name."""
     return [axis % rank for axis in op.attr("axes", range(rank))]
 
 
-def _scales(op: NodeLowering, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
+def _scales(op: NodeLowering, old: Sequence[Dim], new: Sequence[Dim]) -> list[AxisScale]:
     """Return the scale of every axis; 1 by default."""
-    found = [_Scale(m, n, 0.0) for n, m in zip(old, new, strict=True)]
-    sizes = 3
-    if op.has(sizes):
+    sizes: Any = zip(new, old, strict=True)
+    found = [AxisScale(m, n, 0.0) for m, n in sizes]
+    if op.has(3):
         policy = choice(op, "keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
         if policy != "stretch":
-            common = _common(old, op.contents(sizes), _axes(op, len(old)), smallest=policy == "not_larger")
+            common = _common(old, op.contents(3), _axes(op, len(old)), smallest=policy == "not_larger")
             for axis in _axes(op, len(old)):
                 found[axis] = common
         return found
     for axis, value in zip(_axes(op, len(old)), _read_scales(op), strict=True):
-        found[axis] = _Scale(1, 1, float(value))
+        found[axis] = AxisScale(1, 1, float(value))
     return found
 
 
@@ -283,18 +295,19 @@ def _read_scales(op: NodeLowering) -> Sequence[float]:
     return values
 
 
-def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], smallest: bool) -> _Scale:
-    """The smallest (largest) of the ratios sizes[k] / old[axes[k]]."""
-    above, below = sizes[0], old[axes[0]]
+def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], smallest: bool) -> AxisScale:
+    """Return the smallest (largest) of the ratios sizes[k] / old[axes[k]]."""
+    above: Any = sizes[0]
+    below: Any = old[axes[0]]
     for axis, size in zip(axes[1:], sizes[1:], strict=True):
         left, right = (size * below, above * old[axis]) if smallest else (above * old[axis], size * below)
         better = less(left, right)
         above, below = select(better, size, above), select(better, old[axis], below)
-    return _Scale(above, below, 0.0)
+    return AxisScale(above, below, 0.0)
 
 
 def _regions(op: NodeLowering, rank: int) -> list[tuple[float, float]]:
-    """Start and end along every axis, in units of its length."""
+    """Return start and end along every axis, in units of its length."""
     axes, roi = _axes(op, rank), op.read_array(1).reshape(-1).tolist() if op.has(1) else []
     if len(roi) != 2 * len(axes):
         raise op.reject(f"a region of {len(roi)} numbers, {len(axes)} axes are resized; there should be two for each")

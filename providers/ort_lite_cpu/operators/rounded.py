@@ -15,13 +15,13 @@ _ACTIVATIONS = ("HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid")
 
 
 def result_of(op: NodeLowering) -> Value | None:
-    """Output 0, or what it is behind the Casts and the activation that the epilogue does."""
+    """Return output 0, or what it is behind the Casts and the activation that the epilogue does."""
     behind = rounding_behind(op, NONE)[1]
     return behind[-1].outputs[0] if behind else op.node.outputs[0]
 
 
 def rounding_behind(op: NodeLowering, act: Activation) -> tuple[Activation, list[Node]]:
-    """`act` with what is behind the node, and the nodes that this does; the value that the last of them gives is the result."""
+    """Return `act` with what is behind the node, and the nodes that this does; the value that the last of them gives is the result."""
     if not op.options.fusion or act != NONE or op.info().dtype != "float32":
         return act, []
     first = _rounding(op, op.node.outputs[0])
@@ -42,7 +42,7 @@ def rounding_behind(op: NodeLowering, act: Activation) -> tuple[Activation, list
 
 
 def _rounding(op: NodeLowering, value: Value | None) -> list[Node]:
-    """The Cast of an f32 to 16 bits and the one back, if nobody else reads what is between."""
+    """Return the Cast of an f32 to 16 bits and the one back, if nobody else reads what is between."""
     narrow = _only_reader(op, value)
     if narrow is None or narrow.op_type != "Cast" or narrow.attr("to") not in _HALVES:
         return []
@@ -51,7 +51,7 @@ def _rounding(op: NodeLowering, value: Value | None) -> list[Node]:
 
 
 def _only_reader(op: NodeLowering, value: Value | None) -> Node | None:
-    """The node of this program that alone reads the value."""
+    """Return the node of this program that alone reads the value."""
     if value is None or op.values.remaining.get(value) != 1 or len(value.readers) != 1:
         return None
     [node] = value.readers

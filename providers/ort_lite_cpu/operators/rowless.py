@@ -25,7 +25,7 @@ class Rowless:
     def __init__(
         self, op: NodeLowering, graph: Graph, captures: Sequence[Value], first: int, axes: Sequence[Sequence[int]]
     ) -> None:
-        """`first` is the index of the first scan output of the node. `axes` has for each the axes that a row lacks."""
+        """Prepare for a node whose first scan output is `first`. `axes` has for each the axes that a row lacks."""
         self._rules, self._graph = op.values.inference.rules, graph
         self._captures = {value: op.values.inference.of(value) for value in captures}
         self._infos = [op.info(first + k) if op.wants(first + k) else UNKNOWN for k in range(len(axes))]
@@ -49,7 +49,7 @@ class Rowless:
 
 
 def _row(op: NodeLowering, index: int, missing: Sequence[int]) -> Shape | None:
-    """The shape of a row of an output, None where not even its rank is known before the run."""
+    """Return the shape of a row of an output, None where not even its rank is known before the run."""
     if not op.wants(index):
         return ()
     value = op.node.outputs[index]
@@ -83,7 +83,7 @@ def info_of(contents: Any, known: Info) -> Info:
 
 
 def _element(infos: Sequence[Info]) -> TensorType:
-    """The type of all elements of a sequence: their sizes are -1 where they differ."""
+    """Return the type of all elements of a sequence: their sizes are -1 where they differ."""
     first = infos[0]
     assert first.dtype is not None
     shapes = [info.shape or () for info in infos]

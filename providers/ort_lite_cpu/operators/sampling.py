@@ -11,7 +11,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, read_once, rint, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.attributes import choice
+from ort_lite_cpu.lowering.attributes import Volume, choice, volume
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.operators.resize import BOOL, as_float, round_to_type
@@ -23,7 +23,7 @@ CUBIC = -0.75
 
 
 def position(v: Any, n: int, align: Static) -> Any:
-    """The pixel coordinate of v in [-1, 1] among n pixels; -1 and 1 are the outer pixels' centres (align) or edges."""
+    """Return the pixel coordinate of v in [-1, 1] among n pixels; -1 and 1 are the outer pixels' centres (align) or edges."""
     one = like(v, 1)
     if align:
         return (v + one) / like(v, 2) * like(v, n - 1)
@@ -31,7 +31,7 @@ def position(v: Any, n: int, align: Static) -> Any:
 
 
 def reflect(v: Any, n: int, align: Static) -> Any:
-    """v mirrored at the edges until it lies among n pixels."""
+    """Return v, mirrored at the edges until it lies among n pixels."""
     low = like(v, 0 if align else -0.5)
     length = like(v, n - 1 if align else n)
     if length == like(v, 0):
@@ -43,7 +43,7 @@ def reflect(v: Any, n: int, align: Static) -> Any:
 
 
 def inside(v: Any, n: int, padding: Static, align: Static, taps: Static) -> Any:
-    """The coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros").
+    """Return the coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros").
 
     With four taps and "border" they stay too: the pixels that they read are moved, as in PyTorch (decision 0076).
     """
@@ -57,7 +57,7 @@ def inside(v: Any, n: int, padding: Static, align: Static, taps: Static) -> Any:
 
 
 def pixel(i: int, n: int, padding: Static, align: Static) -> int:
-    """The index that tap i reads; -1 for none, which is all that there is where n is 0."""
+    """Return the index that tap i reads, or -1 for none. If n is 0 it is always -1."""
     if i >= 0 and i < n:
         return i
     if padding == "zeros":
@@ -84,16 +84,14 @@ def weight(fraction: Any, tap: int, taps: Static) -> Any:
 
 
 @native
-@extents(x="n * depth * height * width * c", grid="n * points * axes", y="n * points * c")
+@extents(x="n * space.d * space.h * space.w * c", grid="n * points * axes", y="n * points * c")
 def grid_sample(
     x: Ptr,
     grid: Ptr,
     y: Ptr,
     n: int,
     c: int,
-    depth: int,
-    height: int,
-    width: int,
+    space: Volume,
     points: int,
     axes: Static,
     taps: Static,
@@ -102,10 +100,11 @@ def grid_sample(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, points, c) from x (n, depth, height, width, c) at grid (n, points, axes), the innermost axis first.
+    """y (n, points, c) = x (n, *space, c) at grid (n, points, axes), the innermost axis first.
 
     taps: pixels that count along an axis, 1, 2 or 4. Whatever a position is, only pixels inside of x are read: `pixel`.
     """
+    depth, height, width = space.d, space.h, space.w
     for row in span(n * points, part, parts):
         at = row * axes
         u = inside(near(position(read_once(grid, at), width, align), taps), width, padding, align, taps)
@@ -147,7 +146,7 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 @operator("GridSample", since=16, types=REAL | INTEGERS | BOOL, moves=True)
 def lower_grid_sample(op: NodeLowering) -> None:
-    """Two or three spatial axes, every mode for both; integers are interpolated as floats and rounded. O(outputs * taps).
+    """Emit GridSample over 2 or 3 axes, in every mode; integers are interpolated as floats and rounded. O(outputs * taps).
 
     Spec: ONNX GridSample-22.
     """
@@ -170,18 +169,15 @@ def lower_grid_sample(op: NodeLowering) -> None:
 
 
 def _space(op: NodeLowering, dims: Sequence[Dim]) -> dict[str, Any]:
-    """Two or three spatial axes as three, and what their ends mean, by the names of the kernels' parameters."""
-    depth, height, width = (1, *dims)[-3:]
-    space = {"depth": depth, "height": height, "width": width, "axes": len(dims)}
-    return {**space, "align": bool(op.attr("align_corners", 0))}
+    """Return the spatial axes and the meaning of their ends, keyed by the kernels' parameter names."""
+    return {"space": volume(dims), "axes": len(dims), "align": bool(op.attr("align_corners", 0))}
 
 
 @native
-@extents(theta="n * axes * (axes + 1)", y="n * depth * height * width * axes")
-def affine_grid(
-    theta: Ptr, y: Ptr, n: int, depth: int, height: int, width: int, axes: Static, align: Static, part: int, parts: int
-) -> int:
+@extents(theta="n * axes * (axes + 1)", y="n * space.d * space.h * space.w * axes")
+def affine_grid(theta: Ptr, y: Ptr, n: int, space: Volume, axes: Static, align: Static, part: int, parts: int) -> int:
     """y[b, d, h, w] = theta[b] (axes, axes + 1) times the position (x, y[, z], 1) in [-1, 1]. Sums in float64."""
+    depth, height, width = space.d, space.h, space.w
     for row in span(n * depth * height, part, parts):
         h, d = row % height, row // height % depth
         batch = row // (height * depth) * axes * (axes + 1)
@@ -205,7 +201,7 @@ def normalize_position(i: int, n: int, align: Static) -> float:
 
 @operator("AffineGrid", since=20, types=REAL)
 def lower_affine_grid(op: NodeLowering) -> None:
-    """Emit AffineGrid over 2 or 3 axes."""
+    """Emit AffineGrid over 2 or 3 axes. Spec: ONNX AffineGrid-20."""
     theta, y = op.input(0), op.output(0)
     axes = len(y.shape) - 2
     if axes not in (2, 3):

@@ -22,7 +22,7 @@ def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static)
 
 
 def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, largest: Static) -> int:
-    """Moves the entry at `at` of a heap of n entries down to its place."""
+    """Move the entry at `at` of a heap of n entries down to its place."""
     item = heap[first + at]
     while True:
         child = 2 * at + 1
@@ -43,8 +43,9 @@ def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, 
 def top_k(
     x: Ptr, values: Ptr, indices: Ptr, heap: Ptr, outer: int, n: int, inner: int, k: int, largest: Static, part: int, parts: int
 ) -> int:
-    """values, indices (outer, k, inner): the k largest (smallest) of x[o, :, i], in order. heap: (outer * inner, n) of
-    scratch. k is at most n, see `lower_top_k`.
+    """values, indices (outer, k, inner) = the k largest (smallest) of x[o, :, i], in order.
+
+    heap: (outer * inner, n) of scratch. k is at most n, see `lower_top_k`.
     """
     for row in span(outer * inner, part, parts):
         base = (row // inner) * n * inner + row % inner
@@ -68,7 +69,7 @@ def top_k(
 
 @operator("TopK", types=REAL | INTEGERS)
 def lower_top_k(op: NodeLowering) -> None:
-    """Sorted always, which `sorted=0` allows. O(n + k log n) a row."""
+    """Emit TopK, always sorted, which `sorted=0` allows. O(n + k log n) a row. Spec: ONNX TopK-24."""
     x = op.input(0)
     axis = op.attr("axis", -1) % len(x.shape)
     n, inner, outer = x.shape[axis], product(x.shape[axis + 1 :]), product(x.shape[:axis])
@@ -96,7 +97,7 @@ def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, par
 
 @operator("OneHot", since=9, types=REAL | INTEGERS, moves=True)
 def lower_one_hot(op: NodeLowering) -> None:
-    """Indices of any type are truncated; those out of range give rows of the first value. Spec: ONNX OneHot-11."""
+    """Emit OneHot. Indices of any type are truncated; those out of range give rows of the first value. Spec: ONNX OneHot-11."""
     index, values = op.input(0), op.input(2)
     if values.dtype not in MOVABLE:
         raise op.reject(f"values of type {values.dtype}")
@@ -111,7 +112,7 @@ def lower_one_hot(op: NodeLowering) -> None:
 @native
 @extents(x="matrices * rows * columns", y="matrices * rows * columns")
 def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upper: int, part: int, parts: int) -> int:
-    """The upper or lower triangle of each matrix, from diagonal k on; zeros elsewhere."""
+    """y = the upper or lower triangle of each matrix of x, from diagonal k on; zeros elsewhere."""
     for row in span(matrices * rows, part, parts):
         r = row % rows
         for c in range(columns):

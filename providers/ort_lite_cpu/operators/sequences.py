@@ -22,7 +22,7 @@ FIRST = (0,)
 
 
 def _position(at: Array, length: int, last: int) -> int:
-    """An index from the end or the start. Raises IndexError out of [-length, last]."""
+    """Return an index from the end or the start. Raises IndexError out of [-length, last]."""
     index = int(at.reshape(-1)[0])
     if not -length <= index <= last:
         raise IndexError(f"position {index} is out of range [-{length}, {last}] of a sequence of {length}")
@@ -31,25 +31,25 @@ def _position(at: Array, length: int, last: int) -> int:
 
 @operator("SequenceConstruct", since=11, types=ANY, python=True)
 def sequence_construct(op: NodeLowering) -> None:
-    """Spec: ONNX SequenceConstruct-11."""
+    """Emit SequenceConstruct. Spec: ONNX SequenceConstruct-11."""
     op.values.host(op.node, lambda *arrays: [list(arrays)], python=True, shared=FIRST)
 
 
 @operator("SequenceEmpty", since=11, types=ANY, python=True)
 def sequence_empty(op: NodeLowering) -> None:
-    """Spec: ONNX SequenceEmpty-11."""
+    """Emit SequenceEmpty. Spec: ONNX SequenceEmpty-11."""
     op.python(lambda: [[]])
 
 
 @operator("SequenceLength", since=11, types=ANY, python=True)
 def sequence_length(op: NodeLowering) -> None:
-    """Spec: ONNX SequenceLength-11."""
+    """Emit SequenceLength. Spec: ONNX SequenceLength-11."""
     op.python(lambda sequence: [np.array(len(sequence), np.int64)])
 
 
 @operator("SequenceAt", since=11, types=ANY, python=True)
 def sequence_at(op: NodeLowering) -> None:
-    """Spec: ONNX SequenceAt-11."""
+    """Emit SequenceAt. Spec: ONNX SequenceAt-11."""
 
     def step(sequence: Sequence[Any], at: Array) -> list[Any]:
         return [sequence[_position(at, len(sequence), len(sequence) - 1)]]
@@ -59,7 +59,7 @@ def sequence_at(op: NodeLowering) -> None:
 
 @operator("SequenceErase", since=11, types=ANY, python=True)
 def sequence_erase(op: NodeLowering) -> None:
-    """The last element by default. Spec: ONNX SequenceErase-11."""
+    """Erase an element, by default the last. Spec: ONNX SequenceErase-11."""
 
     def step(sequence: Sequence[Any], at: Array | None = None) -> list[Any]:
         index = _position(np.array(-1) if at is None else at, len(sequence), len(sequence) - 1)
@@ -81,7 +81,7 @@ def sequence_insert(op: NodeLowering) -> None:
 
 @operator("ConcatFromSequence", since=11, types=ANY, python=True)
 def concat_from_sequence(op: NodeLowering) -> None:
-    """Spec: ONNX ConcatFromSequence-11."""
+    """Emit ConcatFromSequence. Spec: ONNX ConcatFromSequence-11."""
     join = stack if op.attr("new_axis", 0) else concatenate
     axis, pace = int(op.attr("axis")), op.pace
     op.python(lambda sequence: [join(op.node, pace.take_references(sequence), axis)])
@@ -89,7 +89,7 @@ def concat_from_sequence(op: NodeLowering) -> None:
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)
 def split_to_sequence(op: NodeLowering) -> None:
-    """Lengths of the pieces, or one length for all but the last, or 1; then without the axis unless `keepdims`.
+    """Split by the lengths of the pieces, or by one length, or into single entries, then without the axis unless `keepdims`.
 
     Spec: ONNX SplitToSequence-24.
     """
@@ -116,7 +116,7 @@ def split_to_sequence(op: NodeLowering) -> None:
 
 
 def _piece(node: Node, x: Array, axis: int, start: int, end: int | None) -> Array:
-    """Entries start to end - 1 along the axis; without an end entry start, without the axis."""
+    """Return entries start to end - 1 along the axis; without an end entry start, without the axis."""
     check(node)
     axis += x.ndim if axis < 0 else 0
     return contiguous(node, np.asarray(x[(*(slice(None),) * axis, start if end is None else slice(start, end))], x.dtype))
@@ -124,7 +124,7 @@ def _piece(node: Node, x: Array, axis: int, start: int, end: int | None) -> Arra
 
 @operator("SequenceMap", since=17, types=ANY, python=True)
 def sequence_map(op: NodeLowering) -> None:
-    """The body for each element of the first sequence, of others the one at its place; tensors are given to each.
+    """Run the body for each element of the first sequence and its counterparts in others; tensors are given to each.
 
     Spec: ONNX SequenceMap-17.
     """
@@ -148,13 +148,13 @@ def sequence_map(op: NodeLowering) -> None:
 
 @operator("Optional", since=15, types=ANY, python=True)
 def optional(op: NodeLowering) -> None:
-    """Spec: ONNX Optional-15."""
+    """Emit Optional. Spec: ONNX Optional-15."""
     op.values.host(op.node, lambda *value: [value[0] if value else None], python=True, shared=FIRST)
 
 
 @operator("OptionalGetElement", since=15, types=ANY, python=True)
 def optional_get_element(op: NodeLowering) -> None:
-    """A tensor is handed on as it is. Spec: ONNX OptionalGetElement-18."""
+    """Pass a tensor, or the content of an optional, on. Spec: ONNX OptionalGetElement-18."""
     value = op.node.inputs[0]
     if value is not None and isinstance(op.values.inference.of(value).type, TensorType):
         op.pass_on(op.raw(0))
@@ -170,5 +170,5 @@ def optional_get_element(op: NodeLowering) -> None:
 
 @operator("OptionalHasElement", since=15, types=ANY, python=True)
 def optional_has_element(op: NodeLowering) -> None:
-    """False too for an input that is left out. Spec: ONNX OptionalHasElement-18."""
+    """Emit OptionalHasElement: False too for an input that is left out. Spec: ONNX OptionalHasElement-18."""
     op.python(lambda *value: [np.array(bool(value) and value[0] is not None)])

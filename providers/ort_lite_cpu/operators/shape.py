@@ -6,5 +6,5 @@ from ort_lite_cpu.registry import ANY, operator
 
 @operator("Shape", "Size", types=ANY)
 def shape(op: NodeLowering) -> None:
-    """Contents of the output are dimensions of the input: there is nothing to run for an input of up to 64 dimensions."""
+    """Set the output's contents to dimensions of the input: nothing runs for an input of up to 64 dimensions."""
     raise op.reject(f"rank {len(op.raw(0).shape)}; up to 64 is there")

@@ -17,8 +17,9 @@ from ort_lite_cpu.registry import MOVABLE, operator
 
 @operator("Slice", types=MOVABLE, moves=True)
 def slice_(op: NodeLowering) -> None:
-    """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are
-    clamped here.
+    """Copy a slice. starts, ends, axes and steps are attributes before opset 10, inputs since. Spec: ONNX Slice-13.
+
+    The output's shape is inferred; starts are clamped here.
     """
     x, y = op.input(0), op.output(0)
     rank = len(x.shape)
@@ -43,7 +44,7 @@ def slice_(op: NodeLowering) -> None:
 
 
 def _first(start: Dim, step: Dim, length: Dim) -> Dim:
-    """The first index of a slice: negative ones count from the end, then clamped to [0, length] or, backwards, length - 1."""
+    """Return the first index of a slice: negative ones count from the end, then clamped to [0, length] or, backwards, length - 1."""
     begin = select(less(start, 0), start + length, start)
     last = length if isinstance(step, int) and step > 0 else select(less(step, 0), length - 1, length)
     return maximum(minimum(begin, last), 0)
@@ -51,7 +52,7 @@ def _first(start: Dim, step: Dim, length: Dim) -> Dim:
 
 @operator("Split", types=MOVABLE, moves=True)
 def split(op: NodeLowering) -> None:
-    """Each output is a run of the input along `axis`."""
+    """Split the input: each output is a run of it along `axis`. Spec: ONNX Split-18."""
     x = op.input(0)
     axis = op.attr("axis", 0) % len(x.shape)
     lengths: list[Dim] = []
@@ -78,7 +79,7 @@ def split(op: NodeLowering) -> None:
 
 @operator("Concat", types=MOVABLE, moves=True)
 def concat(op: NodeLowering) -> None:
-    """Copies each input that is not there yet to its place; keeps a storage order that the first input has."""
+    """Copy each input that is not there yet to its place; keep a storage order that the first input has."""
     raws, whole = [op.raw(k) for k in range(len(op.node.inputs))], op.values.joined.get(op.node)
     if whole is not None and same_shape(whole.shape, op.info().shape or ()):
         y, perm = whole, whole.perm
@@ -146,7 +147,7 @@ def pad_axis(
 @operator("Pad", types=MOVABLE, moves=True)
 @operator("Pad", domain="com.microsoft", types=MOVABLE)
 def pad(op: NodeLowering) -> None:
-    """Modes constant, reflect, edge, wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""
+    """Pad by constant, reflect, edge or wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""
     x = op.input(0)
     rank = len(x.shape)
     given = op.attr("pads", op.attr("paddings"))
@@ -172,7 +173,7 @@ def pad(op: NodeLowering) -> None:
 
 
 def _check_mirror(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim) -> None:
-    """The run fails where an axis is padded by more than its mirror has: what is beyond would be mirrored twice."""
+    """Make the run fail if an axis is padded by more than its mirror has: the rest would be mirrored twice."""
     most = maximum(before, after)
     left = dim + minimum(before, 0) + minimum(after, 0)
     fits = select(less(0, most), less(most, left), 1)
@@ -198,7 +199,7 @@ def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Di
 
 
 def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:
-    """One axis after the other, the last one into the output."""
+    """Pad one axis after the other, the last one into the output."""
     moving = [k for k in range(len(x.shape)) if not (before[k] == 0 and after[k] == 0)]
     if not moving:
         op.alias(x)

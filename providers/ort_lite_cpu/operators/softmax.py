@@ -48,7 +48,7 @@ def softmax(
 
 @native(fastmath=REDUCE)
 def _softmax_row(x: Ptr, y: Ptr, p: int, n: int, logarithm: Static) -> None:
-    """One row, from p on, by the C library's exponential."""
+    """y[p:] = the softmax of x[p:] (n,), or its logarithm, by the C library's exponential."""
     top = like(x, -INFINITY)
     for i in range(n):
         top = fmax(top, x[p + i])
@@ -72,7 +72,7 @@ def _softmax_row(x: Ptr, y: Ptr, p: int, n: int, logarithm: Static) -> None:
 @native
 @extents(x="rows * n", y="rows * n")
 def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
-    """y[r, :] is 1 at the first largest element of x[r, :], else 0. NaN counts as the largest, as in ArgMax."""
+    """y[r, :] = 1 at the first largest element of x[r, :], else 0. NaN counts as the largest, as in ArgMax."""
     for row in span(rows, part, parts):
         p = row * n
         best = 0
@@ -101,7 +101,7 @@ def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, par
 
 @operator("Softmax", types=REAL, stepwise=frozenset(HALVES))
 def lower_softmax(op: NodeLowering) -> None:
-    """16-bit types that come here are rounded where the operator's function rounds, not only at its end. Spec: ONNX Softmax-13."""
+    """Emit Softmax. 16-bit types that come here are rounded wherever the operator's function rounds. Spec: ONNX Softmax-13."""
     half = op.raw(0).dtype
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
@@ -153,7 +153,7 @@ def _own_rows(op: NodeLowering, x: Tensor, y: Tensor, emit: Emit) -> None:
 
 
 def by_rows(op: NodeLowering, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:
-    """Calls emit(x, y, rows, n) with matrices whose rows are normalised; flat: rows are all that lies from the axis on."""
+    """Call emit(x, y, rows, n) with matrices whose rows are normalised; flat: rows are all that lies from the axis on."""
     rank = len(x.shape)
     axis = axis_of(op, axis, max(rank, 1))
     if flat:

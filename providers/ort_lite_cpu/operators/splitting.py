@@ -14,7 +14,7 @@ _SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
 
 
 def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> list[list[str]]:
-    """text.split(delimiter, limit) of each."""
+    """Return text.split(delimiter, limit) of each."""
     rows: list[list[str]] = []
     for block in pace.texts(texts):
         if len(block) > 1 or len(block[0]) <= CHARACTERS:
@@ -31,17 +31,17 @@ def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> li
 
 
 def parts(pace: Pace, text: str, delimiter: str) -> list[str]:
-    """text.split(delimiter)."""
+    """Return text.split(delimiter)."""
     return text.split(delimiter) if len(text) <= CHARACTERS else [*_parts(pace, text, delimiter, -1)]
 
 
 def words(pace: Pace, text: str) -> list[str]:
-    """text.split()."""
+    """Return text.split()."""
     return text.split() if len(text) <= CHARACTERS else [*_words(pace, text, -1)]
 
 
 def _parts(pace: Pace, text: str, delimiter: str, limit: int) -> Iterator[str]:
-    """text.split(delimiter, limit), looking at CHARACTERS at a time."""
+    """Return text.split(delimiter, limit), looking at CHARACTERS at a time."""
     start = at = count = 0
     while at < len(text) and count != limit:
         pace.check()
@@ -56,7 +56,7 @@ def _parts(pace: Pace, text: str, delimiter: str, limit: int) -> Iterator[str]:
 
 
 def _words(pace: Pace, text: str, limit: int) -> Iterator[str]:
-    """text.split(None, limit), looking at CHARACTERS at a time."""
+    """Return text.split(None, limit), looking at CHARACTERS at a time."""
     end = count = 0
     while (start := _next(pace, _OTHER, text, end)) < len(text):
         end = len(text) if count == limit else _next(pace, _SPACE, text, start)
@@ -76,7 +76,7 @@ def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
 
 
 def fill_table(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
-    """A table (rows, most) of rows that are filled up."""
+    """Return a table (rows, most) of rows that are filled up."""
     y = pace.empty((len(rows), most))
     for part in pace.slices(len(rows), max(CHEAP // max(most, 1 << 7), 1)):
         y[part].fill(fill)
@@ -86,7 +86,7 @@ def fill_table(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array
 
 
 def join_texts(pace: Pace, a: Array, b: Array) -> Array:
-    """a + b, which broadcast."""
+    """Return a + b, which broadcast."""
     if a.shape == b.shape and a.size <= ELEMENTS and not pace.counts and _characters(a) + _characters(b) <= CHARACTERS:
         return np.asarray(a + b, object)
     a, b = np.broadcast_arrays(a, b)

@@ -10,7 +10,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 @native(fastmath=REDUCE)
 @extents(x="n * c * area", mean="c", variance="c")
 def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int, part: int, parts: int) -> int:
-    """mean and variance (c,) of x (n, c, area): two passes in the element type."""
+    """mean, variance (c,) = the moments of x (n, c, area): two passes in the element type."""
     for channel in span(c, part, parts):
         count = like(x, n * area)
         total = like(x, 0)
@@ -31,7 +31,7 @@ def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int,
 
 
 def train_batch_normalization(op: NodeLowering) -> None:
-    """Normalised by the batch's own mean and variance, which move the running ones; before opset 14 they are outputs 3 and 4.
+    """Normalize by the batch's own mean and variance, which move the running ones; before opset 14 they are outputs 3 and 4.
 
     Scale, bias, mean and variance have a number for each of the channels: `batch_normalization`.
     Spec: ONNX BatchNormalization-15.

@@ -23,7 +23,7 @@ from ort_lite_cpu.run.pace import CHEAP, ELEMENTS, Pace
 
 @operator("Flatten", "Reshape", "Squeeze", "Unsqueeze", types=STRING, python=True)
 def reshape(op: NodeLowering) -> None:
-    """Another shape of the same array, where at most one dimension is open and the others say what it is; else as `move`.
+    """Reshape the same array, if at most one dimension is open and the others determine it; else as `move`.
 
     Spec: ONNX Reshape-21, Flatten-21, Squeeze-21, Unsqueeze-21.
     """
@@ -40,7 +40,7 @@ def reshape(op: NodeLowering) -> None:
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)
 @operator("ExpandDims", domain="com.microsoft", types=STRING, python=True)
 def move(op: NodeLowering) -> None:
-    """The node's own kernel moves positions of strings; two steps number all strings of the inputs and pick those that came out.
+    """Move positions of strings by the node's own kernel; two steps number all strings of the inputs and pick the results.
 
     Position 0 is the empty string, so that what a kernel fills with zeros (Pad, Trilu) is empty.
     """
@@ -89,7 +89,7 @@ def _as_numbers(info: Info) -> Info:
 
 
 def _positions(pace: Pace, *arrays: Array) -> list[Array]:
-    """The place of each string among all of them, from 1 on."""
+    """Return the place of each string among all of them, from 1 on."""
     pace.take(8 * sum(array.size for array in arrays))
     ends = np.cumsum([1, *(array.size for array in arrays)])
     starts = zip(ends, arrays, strict=False)
@@ -97,7 +97,7 @@ def _positions(pace: Pace, *arrays: Array) -> list[Array]:
 
 
 def _pool(pace: Pace, sources: Sequence[Array]) -> Array:
-    """The empty string, and all strings."""
+    """Return the empty string, and all strings."""
     pool, at = pace.empty((1 + sum(texts.size for texts in sources),)), 1
     pool[0] = ""
     for texts in sources:
@@ -110,7 +110,7 @@ def _pool(pace: Pace, sources: Sequence[Array]) -> Array:
 
 @operator("Col2Im", since=18, types=STRING, python=True)
 def col2im(op: NodeLowering) -> None:
-    """The sum of strings is one behind the other, in the order of their places in a block. Spec: ONNX Col2Im-18."""
+    """Join strings in the order of their places in a block. Spec: ONNX Col2Im-18."""
     image, block = op.numbers(1), op.numbers(2)
     rank = len(image)
     strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
@@ -172,7 +172,7 @@ def unique(op: NodeLowering) -> None:
 
 
 def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
-    """The different texts in alphabetical order, and the place of each element of x among them."""
+    """Return the different texts in alphabetical order, and the place of each element of x among them."""
     texts = pace.elements(x)
     places: dict[str, int] = {}
     for block in pace.texts(texts):
@@ -189,7 +189,7 @@ def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
 
 @operator("Equal", since=19, types=STRING, python=True)
 def equal(op: NodeLowering) -> None:
-    """Spec: ONNX Equal-19."""
+    """Emit Equal of strings. Spec: ONNX Equal-19."""
     pace = op.pace
 
     def step(a: Array, b: Array) -> list[Array]:
@@ -218,7 +218,7 @@ def cast(op: NodeLowering) -> None:
 
 
 def _format_numbers(pace: Pace, x: Array) -> Array:
-    """Numbers as text, floats with up to 8 digits, as onnxruntime writes them."""
+    """Return numbers as text, floats with up to 8 digits, as onnxruntime writes them."""
     form = str if x.dtype.kind in "biu" else "{:.8g}".format
     texts, flat = pace.empty((x.size,)), x.reshape(-1)
     for part in pace.slices(x.size):
@@ -232,7 +232,7 @@ _WORDS = {"nan": "NaN", "inf": "INF", "-inf": "-INF", "True": "1", "False": "0"}
 
 
 def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
-    """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
+    """Return texts as numbers. Raises ValueError, which names the text, for invalid ones and those beyond an integer's range."""
     dtype = to_numpy(target)
     if target == "bool":
         return pace.map(lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)

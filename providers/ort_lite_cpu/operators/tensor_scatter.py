@@ -50,7 +50,7 @@ def write_rows(
 
 @operator("TensorScatter", since=24, types=MOVABLE, moves=True)
 def tensor_scatter(op: NodeLowering) -> None:
-    """The cache is copied first, unless nobody else reads it."""
+    """Write updates to a cache, which is copied first unless nobody else reads it. Spec: ONNX TensorScatter-24."""
     cache, update, y = op.input(0), op.input(1), op.output(0)
     rank = len(cache.shape)
     axis = op.attr("axis", -2)

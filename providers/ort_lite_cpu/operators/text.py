@@ -16,7 +16,7 @@ from ort_lite_cpu.registry import STRING, operator
 
 @operator("StringConcat", since=20, types=STRING, python=True)
 def string_concat(op: NodeLowering) -> None:
-    """Both broadcast. Spec: ONNX StringConcat-20."""
+    """Concatenate two tensors of strings, which broadcast. Spec: ONNX StringConcat-20."""
     pace = op.pace
     op.python(lambda a, b: [join_texts(pace, a, b)])
 
@@ -27,7 +27,7 @@ def _pattern(node: Node) -> TextPattern:
 
 @operator("RegexFullMatch", since=20, types=STRING, python=True, check=_pattern)
 def regex_full_match(op: NodeLowering) -> None:
-    """Spec: ONNX RegexFullMatch-20."""
+    """Match whole strings. Spec: ONNX RegexFullMatch-20."""
     pace, pattern = op.pace, _pattern(op.node)
 
     def matches(text: str) -> bool:
@@ -43,7 +43,7 @@ def regex_full_match(op: NodeLowering) -> None:
 
 @operator("StringSplit", since=20, types=STRING, python=True)
 def string_split(op: NodeLowering) -> None:
-    """Parts, filled up with empty strings, and how many there are. Spec: ONNX StringSplit-20."""
+    """Split strings into parts, filled up with empty strings, and count them. Spec: ONNX StringSplit-20."""
     pace, delimiter, limit = op.pace, op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
@@ -57,7 +57,7 @@ def string_split(op: NodeLowering) -> None:
 
 @operator("StringNormalizer", since=10, types=STRING, python=True)
 def string_normalizer(op: NodeLowering) -> None:
-    """(C) or (1, C): stop words go, letters change case, one by one; where nothing is left, one empty string.
+    """Normalize (C) or (1, C): stop words go, letters change case, one by one; if nothing is left, one empty string.
 
     What a letter becomes does not depend on the machine: Unicode says it, for the locales "C" and "POSIX" ASCII.
     Spec: ONNX StringNormalizer-10.
@@ -88,7 +88,7 @@ _CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPP
 
 
 def _case(action: str, plain: bool) -> Any:
-    """The function from text to text. Letters that would become several keep to one, or stay as they are."""
+    """Return the function from text to text. Letters that would become several keep to one, or stay as they are."""
     whole = _CASES[action]
 
     def change(text: str) -> str:

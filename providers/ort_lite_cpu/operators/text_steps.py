@@ -17,9 +17,9 @@ from ort_lite_cpu.run.pace import Pace, step_error
 
 Dims = tuple[int, ...]
 Stage = Callable[[list[str], Dims], tuple[list[str], Dims]]
-"""From texts in flat order and their shape to others."""
+"""A function from texts in flat order and their shape to others."""
 Finish = Callable[[list[str], Dims], Array]
-"""What becomes of the texts at last."""
+"""A function from the final texts and their shape to an array."""
 
 
 class Streamed(ABC):
@@ -37,7 +37,7 @@ class Streamed(ABC):
 
     @abstractmethod
     def stream(self, texts: list[str]) -> bytes:
-        """The words of all texts, a row each."""
+        """Return the words of all texts, a row each."""
 
 
 class TextStep:
@@ -72,14 +72,14 @@ class TextStep:
 
 
 def emit_view(op: NodeLowering, view: Dims) -> None:
-    """Output 0 is the array of input 0 under another shape."""
+    """Set output 0 to the array of input 0 under another shape."""
     [y] = op.builder.step(op.node, TextStep(op.node, view), [op.raw(0)], [op.info()], shared=(0,))
     assert y is not None
     op.set(0, y)
 
 
 def emit_texts(op: NodeLowering, stage: Stage) -> None:
-    """Output 0 is what `stage` makes of the texts of input 0."""
+    """Set output 0 to what `stage` makes of the texts of input 0."""
     op.set(0, _emit(op, [(op.node, stage)], None, op.info()))
 
 
@@ -89,8 +89,9 @@ def emit_numbers(op: NodeLowering, finish: Finish, info: Info) -> Tensor:
 
 
 def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tensor, int] | None:
-    """(the bytes of what a stage that can be streamed would make, the least length of its words); None where there is none, others
-    read its words too, or `accepts` says no to what it fills rows up with.
+    """Return (the bytes that a stage that can be streamed would make, the least length of its words).
+
+    Returns None without such a stage, if others read its words too, or if `accepts` refuses what it fills rows up with.
     """
     x, values, value = op.raw(0), op.values, op.node.inputs[0]
     if value is None or values.remaining.get(value) != 1 or len(x.shape) != 2:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise, repeat
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.ngrams import Ngrams, count_row, ngram_table, weigh
 from ort_lite_cpu.operators.text_steps import Dims, emit_numbers, emit_stream
-from ort_lite_cpu.operators.words import can_stream, count_words, word_table
+from ort_lite_cpu.operators.words import KnownWords, can_stream, count_words, word_table
 from ort_lite_cpu.registry import STRING, operator
 
 MOST = 2**31
@@ -23,7 +24,7 @@ MOST = 2**31
 
 
 @native
-@extents(x="rows * items", table="4 * (mask + 1)", columns="given", weights="width", y="rows * width")
+@extents(x="rows * items", table="4 * (g.mask + 1)", columns="given", weights="g.width", y="rows * g.width")
 def count_ngrams(
     x: Ptr, table: Ptr, columns: Ptr, weights: Ptr, y: Ptr, rows: int, items: int, g: Ngrams, part: int, parts: int
 ) -> int:
@@ -44,7 +45,7 @@ def count_ngrams(
 
 @operator("TfIdfVectorizer", since=9, types=frozenset({"int32", "int64"}))
 def tf_idf(op: NodeLowering) -> None:
-    """(C) -> (columns), (N, C) -> (N, columns). Spec: ONNX TfIdfVectorizer-9."""
+    """Map (C) to (columns), (N, C) to (N, columns). Spec: ONNX TfIdfVectorizer-9."""
     _count(op, op.input(0), list(op.attr("pool_int64s") or ()))
 
 
@@ -76,16 +77,8 @@ def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
     skips = minimum(grams.skips, items)
     work = rows * (items * (1 + skips) * 4 + grams.width)
     operands = [x, *grams.operands, op.output(0)]
-    op.emit(
-        count_ngrams,
-        operands,
-        rows=rows,
-        items=items,
-        skips=skips,
-        **grams.arguments,
-        work=work,
-        touched={"columns": grams.count},
-    )
+    touched = {"columns": grams.count}
+    op.emit(count_ngrams, operands, rows=rows, items=items, g=grams.sizes(skips), work=work, touched=touched)
 
 
 def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str, int], pool: Sequence[int]) -> None:
@@ -94,23 +87,13 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
     found = op.temporary("int64", (op.options.threads, nbytes))
     skips = minimum(grams.skips, nbytes)
     work = nbytes * 2 + nbytes * (1 + skips) + rows * grams.width
-    op.emit(
-        count_words,
-        [stream, op.array(letters), op.array(words), found, *grams.operands, op.output(0)],
-        nbytes=nbytes,
-        letters=len(letters),
-        hidden=len(words) - 1,
-        least=least,
-        rows=rows,
-        skips=skips,
-        **grams.arguments,
-        work=work,
-        touched={"columns": grams.count},
-    )
+    operands = [stream, op.array(letters), op.array(words), found, *grams.operands, op.output(0)]
+    known, touched = KnownWords(len(letters), len(words) - 1, least), {"columns": grams.count}
+    op.emit(count_words, operands, nbytes=nbytes, rows=rows, known=known, g=grams.sizes(skips), work=work, touched=touched)
 
 
 class _Grams:
-    """The n-grams as both kernels read them: operands, and scalars by name."""
+    """The n-grams as both kernels read them: operands, and their sizes."""
 
     def __init__(self, op: NodeLowering, pool: Sequence[int]) -> None:
         """`pool`: numbers of the items, one n-gram behind the other."""
@@ -135,17 +118,16 @@ class _Grams:
         ngrams = _ngrams(op, pool, shortest, longest)
         table = ngram_table(ngrams)
         self.operands = [op.array(table), op.array(columns), op.array(scale)]
-        self.arguments = {
-            "width": self.width,
-            "mask": len(table) - 1,
-            "shortest": shortest,
-            "longest": max(map(len, ngrams), default=1),
-            "once": int(mode == "IDF"),
-        }
+        self._table = self.width, len(table) - 1, shortest, max(map(len, ngrams), default=1)
+        self._once = int(mode == "IDF")
+
+    def sizes(self, skips: Any) -> Ngrams:
+        """Return the record of the kernels."""
+        return Ngrams(*self._table, skips, self._once)
 
 
 def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
-    """n-grams of the wanted lengths -> their numbers in the pool."""
+    """Return n-grams of the requested lengths with their numbers in the pool."""
     starts = [*op.attr("ngram_counts"), len(pool)]
     if longest > len(starts) - 1:
         raise op.reject(f"max_gram_length is {longest}; ngram_counts has {len(starts) - 1} elements, one for each length")

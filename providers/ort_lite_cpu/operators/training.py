@@ -10,7 +10,7 @@ DOMAIN = "ai.onnx.preview.training"
 
 
 def _groups(op: NodeLowering, count: int) -> list[list[Tensor]]:
-    """The tensors behind rate and step, as `count` groups: weights, gradients, states; one of each for each weight."""
+    """Return the tensors behind rate and step, as `count` groups: weights, gradients, states; one of each for each weight."""
     each, rest = divmod(len(op.node.inputs) - 2, count)
     if rest or len(op.node.outputs) != each * (count - 1):
         got = f"{len(op.node.inputs) - 2} tensors and {len(op.node.outputs)} outputs"
@@ -24,14 +24,14 @@ def _groups(op: NodeLowering, count: int) -> list[list[Tensor]]:
 
 
 def _one(op: NodeLowering, index: int) -> Tensor:
-    """Rate or step, as a scalar."""
+    """Return rate or step, as a scalar."""
     x = op.input(index)
     op.require(equal(x.size, 1), f"input {index} has {{0}} elements, expected 1", x.size)
     return op.view(x, ())
 
 
 def _number(op: NodeLowering, formula: str, scalars: list[float]) -> Tensor:
-    """A formula of rate {0} and step {1}, computed once and not for each element: in float64, since 1 - 0.999 ** step cancels."""
+    """Return a formula of rate {0} and step {1}, computed once, in float64, since 1 - 0.999 ** step cancels."""
     rate, step = _one(op, 0), _one(op, 1)
     wide = formula_tensor("float64", rate, "{0}", [rate])
     return op.builder.materialize(formula_tensor("float64", rate, formula, [wide, step], scalars))
@@ -43,7 +43,7 @@ def _attr(op: NodeLowering, name: str, default: float = 0.0) -> float:
 
 @operator("Adagrad", domain=DOMAIN, types=REAL)
 def adagrad(op: NodeLowering) -> None:
-    """Spec: ONNX preview training Adagrad-1."""
+    """Emit Adagrad. Spec: ONNX preview training Adagrad-1."""
     rate = _number(op, "{0} / (like({0}, 1) + like({0}, {1}) * {s0})", [_attr(op, "decay_factor")])
     groups = _groups(op, 3)
     for k, (x, g, h) in enumerate(groups):
@@ -55,7 +55,7 @@ def adagrad(op: NodeLowering) -> None:
 
 @operator("Adam", domain=DOMAIN, types=REAL)
 def adam(op: NodeLowering) -> None:
-    """Spec: ONNX preview training Adam-1."""
+    """Emit Adam. Spec: ONNX preview training Adam-1."""
     alpha, beta = _attr(op, "alpha", 0.9), _attr(op, "beta", 0.999)
     corrected = "{0} * sqrt(like({0}, 1) - power({s0}, like({0}, {1}))) / (like({0}, 1) - power({s1}, like({0}, {1})))"
     rate = _number(op, f"({corrected}) if {{1}} > 0 else {{0}}", [beta, alpha])
@@ -73,7 +73,7 @@ def adam(op: NodeLowering) -> None:
 
 @operator("Momentum", domain=DOMAIN, types=REAL)
 def momentum(op: NodeLowering) -> None:
-    """Modes "standard" and "nesterov". Spec: ONNX preview training Momentum-1."""
+    """Emit Momentum with the modes "standard" and "nesterov". Spec: ONNX preview training Momentum-1."""
     alpha = _attr(op, "alpha")
     share = _number(op, "{s0} if {1} > 0 else like({0}, 1)", [_attr(op, "beta")])
     rate = _one(op, 0)

@@ -1,12 +1,13 @@
 """MaxUnpool, Col2Im and CenterCropPad: images put together from pieces."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
-from ort_lite_cpu.lowering.attributes import check_windows, spatial
+from ort_lite_cpu.kernels.gemm.geometry import Window
+from ort_lite_cpu.lowering.attributes import Volume, check_windows, volume, window_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.operators.fill import emit_fill
@@ -17,26 +18,16 @@ if TYPE_CHECKING:
 
 
 @native
-@extents(x="count", index="count", y="planes * yd * yh * yw")
+@extents(x="count", index="count", y="planes * whole.d * whole.h * whole.w")
 def max_unpool(
-    x: Ptr,
-    index: Ptr,
-    y: Ptr,
-    count: int,
-    planes: int,
-    d: int,
-    h: int,
-    w: int,
-    yd: int,
-    yh: int,
-    yw: int,
-    part: int,
-    parts: int,
+    x: Ptr, index: Ptr, y: Ptr, count: int, planes: int, pooled: Volume, whole: Volume, part: int, parts: int
 ) -> int:
-    """y[index[i]] = x[i]; index counts in (planes, d, h, w), a part of y (planes, yd, yh, yw). Later ones win: one part.
+    """y[index[i]] = x[i]; index counts in (planes, *pooled), a part of y (planes, *whole). Later ones win: one part.
 
-    d, h and w are positive where there are indices: `lower_max_unpool`.
+    d, h and w of `pooled` are positive where there are indices: `lower_max_unpool`.
     """
+    d, h, w = pooled.d, pooled.h, pooled.w
+    yd, yh, yw = whole.d, whole.h, whole.w
     for i in span(count, part, parts):
         at = read_once(index, i)
         column, row, slab, plane = at % w, at // w % h, at // (w * h) % d, at // (w * h * d)
@@ -48,7 +39,10 @@ def max_unpool(
 
 @operator("MaxUnpool", since=9, types=REAL)
 def lower_max_unpool(op: NodeLowering) -> None:
-    """Indices count in the shape that the pooled tensor had by `kernel_shape`; a larger output_shape adds zeros behind."""
+    """Emit MaxUnpool. Indices count in the shape that `kernel_shape` implies; a larger output_shape adds zeros behind.
+
+    Spec: ONNX MaxUnpool-22.
+    """
     x, index, y = op.input(0), op.input(1), op.output(0)
     window = op.attr("kernel_shape")
     rank = len(window)
@@ -64,49 +58,31 @@ def lower_max_unpool(op: NodeLowering) -> None:
         op.require(fits, "indices cannot count in an axis of {0} elements, which kernel_shape, strides and pads make", dim)
     emit_fill(op, y, 0)
     planes = product(x.shape[:2])
-    pooled, whole = spatial("", dims), spatial("y", y.shape[2:])
-    op.emit(max_unpool, [x, index, y], count=x.size, planes=planes, **pooled, **whole, work=0, message=_no_place)
+    pooled, whole = volume(dims), volume(y.shape[2:])
+    op.emit(max_unpool, [x, index, y], count=x.size, planes=planes, pooled=pooled, whole=whole, work=0, message=_no_place)
 
 
 def _no_place(failure: "Failure") -> str:
-    planes, d, h, w, yd, yh, yw = (failure.scalar(name) for name in ("planes", "d", "h", "w", "yd", "yh", "yw"))
+    planes = failure.scalar("planes")
+    d, h, w, yd, yh, yw = (failure.scalar(f"{name}.{axis}") for name in ("pooled", "whole") for axis in "dhw")
     if not 0 <= failure.element(1) < planes * d * h * w:
         return failure.outside("index", 1, 0, planes * d * h * w)
     return f"index {failure.element(1)} at position {failure.at} of {failure.name(1)!r} lies outside of the output, {yd} x {yh} x {yw}"
 
 
 @native
-@extents(x="planes * kd * kh * kw * nd * nh * nw", y="planes * d * h * w")
-def col2im(
-    x: Ptr,
-    y: Ptr,
-    planes: int,
-    d: int,
-    h: int,
-    w: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    nd: int,
-    nh: int,
-    nw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    part: int,
-    parts: int,
-) -> int:
-    """y (planes, d, h, w): each pixel the sum of those of x (planes, kd, kh, kw, nd, nh, nw) that were taken from it.
+@extents(
+    x="planes * window.kd * window.kh * window.kw * blocks.d * blocks.h * blocks.w",
+    y="planes * image.d * image.h * image.w",
+)
+def col2im(x: Ptr, y: Ptr, planes: int, image: Volume, blocks: Volume, window: Window, part: int, parts: int) -> int:
+    """y (planes, *image): each pixel the sum of those of x (planes, kd, kh, kw, *blocks) that were taken from it.
 
-    k: block, n: how many blocks lie along an axis, s: stride, p: padding in front, d: dilation. Strides and dilations are
-    positive: `check_windows`.
+    blocks: how many lie along each axis. Strides and dilations are positive: `check_windows`.
     """
+    kd, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw = window
+    d, h, w = image.d, image.h, image.w
+    nd, nh, nw = blocks.d, blocks.h, blocks.w
     for row in span(planes * d * h, part, parts):
         r, slab, plane = row % h, row // h % d, row // (h * d)
         for column in range(w):
@@ -130,7 +106,7 @@ def col2im(
 
 @operator("Col2Im", since=18, types=REAL | INTEGERS | {"bool"})
 def lower_col2im(op: NodeLowering) -> None:
-    """Integers wrap; of bools the sum is True where one of them is. Spec: ONNX Col2Im-18."""
+    """Emit Col2Im. Integers wrap; the sum of bools is True if one of them is. Spec: ONNX Col2Im-18."""
     image, block = op.contents(1), op.contents(2)
     x, rank = op.input(0), len(image)
     check_windows(op, rank, image)
@@ -148,20 +124,20 @@ def lower_col2im(op: NodeLowering) -> None:
     for count in blocks:
         op.require(1 - less(count, 0), "{0} blocks fit into the image along an axis", count)
     op.agree([product(blocks)], [x.shape[2]], "the number of blocks that fit into the image differs from that of the columns")
-    sizes = {**spatial("", image), **spatial("k", block), **spatial("n", blocks)}
-    steps = {**spatial("s", strides), **spatial("p", pads[:rank], 0), **spatial("d", dilations)}
+    window = window_of(block, strides, pads, dilations)
     shape = op.info().shape
     assert shape is not None
     op.agree([shape[1] * product(block)], [x.shape[1]], "the rows of the columns are no multiple of the block")
     dtype = "int32" if x.dtype == "bool" else x.dtype
     y = op.builder.new(dtype, shape)
-    op.emit(col2im, [op.cast(x, dtype), y], planes=product(shape[:2]), **sizes, **steps, work=y.size * 8)
+    sizes: dict[str, Any] = {"planes": product(shape[:2]), "image": volume(image), "blocks": volume(blocks), "window": window}
+    op.emit(col2im, [op.cast(x, dtype), y], **sizes, work=y.size * 8)
     op.set(0, op.cast(y, x.dtype))
 
 
 @operator("CenterCropPad", since=18, types=MOVABLE, moves=True)
 def center_crop_pad(op: NodeLowering) -> None:
-    """The middle of x in the middle of zeros; of an odd difference the larger half is behind. Spec: ONNX CenterCropPad-18."""
+    """Copy the middle of x to the middle of zeros; the larger half of an odd difference is behind. Spec: ONNX CenterCropPad-18."""
     x, y = op.input(0), op.output(0)
     for dim in y.shape:
         op.require(1 - less(dim, 0), "an axis of {0} elements", dim)

@@ -65,7 +65,7 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 
 @operator(*_TERMS, since=17, types=INTEGERS)
 def window(op: NodeLowering) -> None:
-    """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
+    """Emit a window, symmetric if `periodic` is 0. Spec: ONNX HannWindow-17, HammingWindow-17, BlackmanWindow-17."""
     y = kernel_output(op)
     if len(y.shape) != 1:
         raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
@@ -79,7 +79,7 @@ def window(op: NodeLowering) -> None:
 @native
 @extents(rate="1", low="1", high="1", y="rows * bins")
 def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, length: int, part: int, parts: int) -> int:
-    """y (rows, bins): triangles that each rise from the edge before to their own and fall to the one behind."""
+    """y (rows, bins) = triangles that each rise from the edge before to their own and fall to the one behind."""
     for i in span(bins, part, parts):
         for row in range(rows):
             y[row * bins + i] = like(y, 0)
@@ -103,7 +103,7 @@ def mel(hertz: Any) -> Any:
 
 
 def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
-    """The row of edge k of bins + 2, which are evenly spaced in mel."""
+    """Return the row of edge k of bins + 2, which are evenly spaced in mel."""
     bottom = mel(cast(read_once(low, 0), "f64"))
     step = (mel(cast(read_once(high, 0), "f64")) - bottom) / (bins + 2)
     hertz = 700.0 * expm1((k * step + bottom) / 2595.0 * LOG10)
@@ -112,7 +112,7 @@ def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
 
 @operator("MelWeightMatrix", since=17, types=INTEGERS | FLOATS)
 def mel_weight_matrix(op: NodeLowering) -> None:
-    """(length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
+    """Emit the matrix (length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
     length, *more = op.contents(1)
     if more:
         raise op.reject(f"a length of {1 + len(more)} numbers, expected one")

@@ -1,6 +1,7 @@
 """Words that a Tokenizer finds, counted by a TfIdfVectorizer behind it: bytes go from one to the other, and no strings."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +15,12 @@ END, BETWEEN = 0, 1
 HASH, START, LENGTH, NUMBER = 0, 1, 2, 3
 """Columns of a table of words. A START of -1 is a free place."""
 BASIS, PRIME = -3750763034362895579, 1099511628211
-"""Of FNV-1a, 64 bits."""
+"""The offset basis and the prime of FNV-1a, 64 bits."""
 
 
 @native
 def hash_of(text: Ptr, start: int, end: int) -> int:
-    """FNV-1a of text[start : end], bytes."""
+    """Return FNV-1a of text[start : end], bytes."""
     mixed = BASIS
     for k in range(start, end):
         mixed = wmul(mixed ^ cast(text[k], "i64"), PRIME)
@@ -28,7 +29,7 @@ def hash_of(text: Ptr, start: int, end: int) -> int:
 
 @native
 def is_word(text: Ptr, start: int, pool: Ptr, known: int, length: int) -> int:
-    """1 where text[start :] and pool[known :] begin with the same `length` bytes, else 0."""
+    """Return 1 if text[start :] and pool[known :] begin with the same `length` bytes, else 0."""
     for k in range(length):
         if text[start + k] != pool[known + k]:
             return 0
@@ -37,7 +38,7 @@ def is_word(text: Ptr, start: int, pool: Ptr, known: int, length: int) -> int:
 
 @native
 def find_word(text: Ptr, start: int, end: int, pool: Ptr, words: Ptr, mask: int) -> int:
-    """The number of the word text[start : end], -1 for one that is not in the table."""
+    """Return the number of the word text[start : end], -1 for one that is not in the table."""
     mixed = hash_of(text, start, end)
     row = shr(mixed, 20) & mask
     while words[row * 4 + START] >= 0:
@@ -49,16 +50,27 @@ def find_word(text: Ptr, start: int, end: int, pool: Ptr, words: Ptr, mask: int)
     return -1
 
 
+class KnownWords(NamedTuple):
+    """The words that count, as `word_table` lists them."""
+
+    letters: int
+    """Bytes of all words."""
+    mask: int
+    """Rows of the table, less 1."""
+    least: int
+    """Bytes of the shortest word that counts."""
+
+
 @native
 @extents(
     stream="nbytes",
-    pool="letters",
-    words="4 * (hidden + 1)",
+    pool="known.letters",
+    words="4 * (known.mask + 1)",
     numbers="parts * nbytes",
-    table="4 * (mask + 1)",
+    table="4 * (g.mask + 1)",
     columns="given",
-    weights="width",
-    y="rows * width",
+    weights="g.width",
+    y="rows * g.width",
 )
 def count_words(
     stream: Ptr,
@@ -70,15 +82,13 @@ def count_words(
     weights: Ptr,
     y: Ptr,
     nbytes: int,
-    letters: int,
-    hidden: int,
-    least: int,
     rows: int,
+    known: KnownWords,
     g: Ngrams,
     part: int,
     parts: int,
 ) -> int:
-    """Count n-grams, like `tf_idf.count_ngrams`, of a stream's words with at least `least` bytes; missing rows are empty.
+    """Count n-grams, like `tf_idf.count_ngrams`, of a stream's words that are `known`; missing rows are empty.
 
     A row has no more words than the stream has bytes. `word_table` has made what `words` says of `pool`.
     """
@@ -94,8 +104,8 @@ def count_words(
             end = at
             while end < nbytes and stream[end] > BETWEEN:
                 end += 1
-            if end > at and end - at >= least:
-                mine[items] = find_word(stream, at, end, pool, words, hidden)
+            if end > at and end - at >= known.least:
+                mine[items] = find_word(stream, at, end, pool, words, known.mask)
                 items += 1
             at = end if end < nbytes and stream[end] == END else end + 1
         at += 1
@@ -111,7 +121,7 @@ def can_stream(words: Iterable[str]) -> bool:
 
 
 def word_table(numbers: dict[str, int]) -> tuple[Array, Array]:
-    """(bytes of all words, table with open addressing, at most half full)."""
+    """Return (bytes of all words, table with open addressing, at most half full)."""
     size = 1 << max(2 * len(numbers), 1).bit_length()
     table = np.full((size, 4), -1, np.int64)
     pool = bytearray()
@@ -127,7 +137,7 @@ def word_table(numbers: dict[str, int]) -> tuple[Array, Array]:
 
 
 def _hash(data: bytes) -> int:
-    """`hash_of`, in Python."""
+    """Return `hash_of`, in Python."""
     mixed = BASIS
     for byte in data:
         wrapped = ((mixed ^ byte) * PRIME) & (2**64 - 1)

@@ -14,7 +14,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite_cpu.operators.ml.tree_tables import Trees, forest
+from ort_lite_cpu.operators.ml.tree_tables import ALL, ONE, SOME, Trees, forest
 from tests.cpu.check import check_op, run_op
 from tests.cpu.ort import ort_op
 from tests.cpu.random_trees import MODES, random_forest, rows
@@ -207,15 +207,15 @@ def test_leaves_with_a_weight_for_every_target(trees: int, aggregate: str) -> No
 @pytest.mark.parametrize(
     ("starts", "targets", "wanted"),
     [
-        ([0, 2, 4], [1, 0, 0, 1], ("all", [1, 0, 2, 3])),
-        ([0, 2, 4], [0, 1, 0, 1], ("all", [0, 1, 2, 3])),
-        ([0, 2, 4], [0, 1, 1, 1], ("some", [0, 1, 2, 3])),
-        ([0, 1, 4], [0, 1, 0, 1], ("some", [0, 1, 2, 3])),
-        ([0, 1, 2], [0, 1], ("one", [0, 1])),
-        ([0, 0, 2], [0, 1], ("some", [0, 1])),
+        ([0, 2, 4], [1, 0, 0, 1], (ALL, [1, 0, 2, 3])),
+        ([0, 2, 4], [0, 1, 0, 1], (ALL, [0, 1, 2, 3])),
+        ([0, 2, 4], [0, 1, 1, 1], (SOME, [0, 1, 2, 3])),
+        ([0, 1, 4], [0, 1, 0, 1], (SOME, [0, 1, 2, 3])),
+        ([0, 1, 2], [0, 1], (ONE, [0, 1])),
+        ([0, 0, 2], [0, 1], (SOME, [0, 1])),
     ],
 )
-def test_what_weights_leaves_have(starts: list[int], targets: list[int], wanted: tuple[str, list[int]]) -> None:
+def test_what_weights_leaves_have(starts: list[int], targets: list[int], wanted: tuple[int, list[int]]) -> None:
     zero, weights = np.zeros(1, np.int64), np.arange(len(targets), dtype=np.float32)
     children = (zero - 1, zero - 2, np.zeros(1, bool), zero, np.array(starts), np.array(targets))
     made = forest(Trees(zero, zero, np.zeros(1, np.float32), *children, weights), 2)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def find_tokens(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) -> int:
-    """The first position from `start` on at which source (length,) has tokens[at : at + n]; -1 for none."""
+    """Return the first position from `start` on at which source (length,) has tokens[at : at + n]; -1 for none."""
     for first in range(start, length - n + 1):
         same = 0
         while same < n and source[first + same] == tokens[at + same]:
@@ -78,7 +78,7 @@ def bifurcate(
 
 @operator("BifurcationDetector", domain="com.microsoft", types=frozenset({"int64"}))
 def bifurcation_detector(op: NodeLowering) -> None:
-    """O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
+    """Emit BifurcationDetector. O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
     source, current, before, guess = op.input(0), op.input(1), op.input(2), op.optional(3)
     for tensor in (source, current, guess):
         if tensor is not None and len(tensor.shape) != 1:

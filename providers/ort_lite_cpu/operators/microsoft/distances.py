@@ -9,7 +9,7 @@ from ort_lite_cpu.registry import REAL, operator
 @native(fastmath=REDUCE)
 @extents(a="m * k", b="n * k", y="m * n")
 def distances(a: Ptr, b: Ptr, y: Ptr, m: int, n: int, k: int, squared: Static, part: int, parts: int) -> int:
-    """y (m, n): between rows of a (m, k) and of b (n, k), or their squares."""
+    """y (m, n) = the distances of rows of a (m, k) and of b (n, k), or their squares."""
     for i in span(m, part, parts):
         for j in range(n):
             total = like(a, 0)
@@ -22,7 +22,7 @@ def distances(a: Ptr, b: Ptr, y: Ptr, m: int, n: int, k: int, squared: Static, p
 
 @operator("CDist", domain="com.microsoft", types=REAL)
 def c_dist(op: NodeLowering) -> None:
-    """Metrics euclidean and sqeuclidean. Spec: onnxruntime CDist-1."""
+    """Emit CDist with the metrics euclidean and sqeuclidean. Spec: onnxruntime CDist-1."""
     metric = op.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise op.reject(f"metric {metric}")

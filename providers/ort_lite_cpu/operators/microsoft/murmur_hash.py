@@ -76,5 +76,5 @@ def _mix(words: Array) -> Array:
 
 
 def _turn(words: Array, bits: int) -> Array:
-    """Rotated to the left."""
+    """Return x rotated to the left."""
     return np.asarray((words << np.uint32(bits)) | (words >> np.uint32(32 - bits)))

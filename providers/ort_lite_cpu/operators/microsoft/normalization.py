@@ -1,6 +1,6 @@
 """Normalisations fused with the sum in front of them: SkipLayerNormalization, EmbedLayerNormalization and their like."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -51,17 +51,25 @@ def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float,
     return centre, factor
 
 
+class SkipShape(NamedTuple):
+    """The sizes of x (rows, n) and of skip (skips, n), whose rows repeat."""
+
+    rows: int
+    skips: int
+    n: int
+
+
 @native
 @extents(
-    x="rows * n",
-    skip="skips * n",
-    gamma="n",
-    beta="n",
-    bias="n",
-    y="rows * n",
-    mean="rows",
-    inverse="rows",
-    total="rows * n",
+    x="g.rows * g.n",
+    skip="g.skips * g.n",
+    gamma="g.n",
+    beta="g.n",
+    bias="g.n",
+    y="g.rows * g.n",
+    mean="g.rows",
+    inverse="g.rows",
+    total="g.rows * g.n",
 )
 def skip_normalise(
     x: Ptr,
@@ -73,9 +81,7 @@ def skip_normalise(
     mean: Ptr,
     inverse: Ptr,
     total: Ptr,
-    rows: int,
-    skips: int,
-    n: int,
+    g: SkipShape,
     epsilon: float,
     centred: Static,
     part: int,
@@ -85,8 +91,9 @@ def skip_normalise(
 
     The sum goes to `total`, which may be y. skips is positive where rows is: `skip_layer_normalization`.
     """
-    for row in span(rows, part, parts):
-        p, q = row * n, row % skips * n
+    n = g.n
+    for row in span(g.rows, part, parts):
+        p, q = row * n, row % g.skips * n
         if null(bias):
             for i in range(n):
                 total[p + i] = x[p + i] + skip[q + i]
@@ -103,7 +110,7 @@ def skip_normalise(
 
 @operator("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft", types=REAL)
 def skip_layer_normalization(op: NodeLowering) -> None:
-    """x and skip, which may lack the batch axis or have 1 there. Spec: onnxruntime SkipLayerNormalization-1 and Simplified."""
+    """Normalize x + skip, which may lack the batch axis or have 1 there. Spec: onnxruntime SkipLayerNormalization-1 and Simplified."""
     centred = op.node.op_type == "SkipLayerNormalization"
     x, skip, gamma = (op.input(index) for index in range(3))
     beta, bias = (op.optional(3), op.optional(4)) if centred else (None, op.optional(3))
@@ -120,22 +127,36 @@ def skip_layer_normalization(op: NodeLowering) -> None:
     total = op.output(3) if op.wants(3) else y
     operands = [x, skip, gamma, beta, bias, y, mean, inverse, total]
     epsilon = float(op.attr("epsilon", 1e-12))
-    op.emit(skip_normalise, operands, rows=rows, skips=skips, n=n, epsilon=epsilon, centred=centred, work=x.size)
+    sizes: Any = (rows, skips, n)
+    op.emit(skip_normalise, operands, g=SkipShape(*sizes), epsilon=epsilon, centred=centred, work=x.size)
 
 
 # --- Embeddings
+class Embeddings(NamedTuple):
+    """The sizes of ids (batch, steps), and the numbers of rows of the tables, which have n columns."""
+
+    batch: int
+    steps: int
+    n: int
+    words: int
+    places: int
+    kinds: int
+    position_rows: int
+    """Rows of position ids; a single one serves the whole batch."""
+
+
 @native
 @extents(
-    ids="batch * steps",
-    segments="batch * steps",
-    positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
-    words="word_count * n",
-    places="place_count * n",
-    kinds="kind_count * n",
-    gamma="n",
-    beta="n",
-    y="batch * steps * n",
-    total="batch * steps * n",
+    ids="g.batch * g.steps",
+    segments="g.batch * g.steps",
+    positions="select(less(1, g.position_rows), g.batch * g.steps, min(g.batch, 1) * g.steps)",
+    words="g.words * g.n",
+    places="g.places * g.n",
+    kinds="g.kinds * g.n",
+    gamma="g.n",
+    beta="g.n",
+    y="g.batch * g.steps * g.n",
+    total="g.batch * g.steps * g.n",
 )
 def embed(
     ids: Ptr,
@@ -148,25 +169,20 @@ def embed(
     beta: Ptr,
     y: Ptr,
     total: Ptr,
-    batch: int,
-    steps: int,
-    n: int,
-    word_count: int,
-    place_count: int,
-    kind_count: int,
-    position_rows: int,
+    g: Embeddings,
     epsilon: float,
     part: int,
     parts: int,
 ) -> int:
     """y (batch, steps, n) = normalised words[ids] + places[positions] + kinds[segments]; segments may be null, positions too."""
-    for row in span(batch * steps, part, parts):
+    n = g.n
+    for row in span(g.batch * g.steps, part, parts):
         word = int(read_once(ids, row))
-        place = row % steps
+        place = row % g.steps
         if not null(positions):
-            place = int(read_once(positions, row if position_rows > 1 else place))
+            place = int(read_once(positions, row if g.position_rows > 1 else place))
         kind = 0 if null(segments) else int(read_once(segments, row))
-        if word < 0 or word >= word_count or place < 0 or place >= place_count or kind < 0 or kind >= kind_count:
+        if word < 0 or word >= g.words or place < 0 or place >= g.places or kind < 0 or kind >= g.kinds:
             return failure_status(INDEX_OUT_OF_RANGE, row)
         p, w, q = row * n, word * n, place * n
         if null(segments):
@@ -182,7 +198,7 @@ def embed(
 @native
 @extents(mask="batch * steps", y="batch")
 def count_ones(mask: Ptr, y: Ptr, batch: int, steps: int, part: int, parts: int) -> int:
-    """y[b] = how many of mask[b, :] are 1."""
+    """y (batch,) = the number of ones in each row of mask (batch, steps)."""
     for b in span(batch, part, parts):
         count = 0
         for i in range(steps):
@@ -193,27 +209,25 @@ def count_ones(mask: Ptr, y: Ptr, batch: int, steps: int, part: int, parts: int)
 
 @operator("EmbedLayerNormalization", domain="com.microsoft", types=REAL, typed_by=2)
 def embed_layer_normalization(op: NodeLowering) -> None:
-    """ids (B, S) -> (B, S, H); how many steps a mask leaves; the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
+    """Map ids (B, S) to (B, S, H), the number of steps that a mask leaves, and the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
     ids, segments, positions = op.input(0), op.optional(1), op.optional(8)
     words, places, kinds, gamma, beta = op.input(2), op.input(3), op.optional(4), op.input(5), op.input(6)
     _require_embeddings(op)
-    batch, steps = ids.shape
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y
     segments = segments if kinds is not None else None
     operands = [ids, segments, positions, words, places, kinds, gamma, beta, y, total]
     types = ["i32"] * 3 + [words.native] * 7
-    given: dict[str, Any] = {"batch": batch, "steps": steps, "n": words.shape[1], "epsilon": float(op.attr("epsilon", 1e-12))}
-    given |= {"word_count": words.shape[0], "place_count": places.shape[0]}
-    given |= {"kind_count": 1 if kinds is None else kinds.shape[0]}
-    given |= {"position_rows": 1 if positions is None else positions.shape[0]}
-    op.emit(embed, operands, **given, types=types, work=y.size * 2, message=_no_embedding)
+    kind_rows, position_rows = (1 if table is None else table.shape[0] for table in (kinds, positions))
+    sizes: Any = (*ids.shape, words.shape[1], words.shape[0], places.shape[0], kind_rows, position_rows)
+    shape, epsilon = Embeddings(*sizes), float(op.attr("epsilon", 1e-12))
+    op.emit(embed, operands, g=shape, epsilon=epsilon, types=types, work=y.size * 2, message=_no_embedding)
     if op.wants(1):
         _mask_index(op)
 
 
 def _require_embeddings(op: NodeLowering) -> None:
-    """The tables, and what is added to them, have rows of one length; what goes with the ids has their shape."""
+    """Require one row length for all tables and vectors, and one shape for ids, segment ids and mask."""
     ids, n = op.raw(0).shape, op.raw(2).shape[1:]
     if len(n) != 1:
         raise op.reject(f"word embeddings of rank {1 + len(n)}; it should be 2")
@@ -230,9 +244,7 @@ def _require_embeddings(op: NodeLowering) -> None:
 
 def _no_embedding(failure: "Failure") -> str:
     """Return the first of a row's three ids that has no place in its table."""
-    steps, words, places, kinds, rows = map(
-        failure.scalar, ("steps", "word_count", "place_count", "kind_count", "position_rows")
-    )
+    _, steps, _, words, places, kinds, rows = (failure.scalar(f"g.{name}") for name in Embeddings._fields)
     word, step = failure.element(0), failure.at % steps
     if not 0 <= word < words:
         return failure.outside("id", 0, 0, words)
@@ -244,7 +256,7 @@ def _no_embedding(failure: "Failure") -> str:
 
 
 def _mask_index(op: NodeLowering) -> None:
-    """Output 1: what of each row counts; 0 without a mask."""
+    """Emit output 1: the number of steps of each row that count; 0 without a mask."""
     index = op.output(1)
     if op.has(7):
         mask = op.input(7)
@@ -263,13 +275,13 @@ _GELU = "like({0}, 0.5) * ({0} + {1}) * (like({0}, 1) + erf(({0} + {1}) * like({
 
 @operator("BiasGelu", domain="com.microsoft", types=REAL)
 def bias_gelu(op: NodeLowering) -> None:
-    """Gelu of x + bias. Spec: onnxruntime BiasGelu-1."""
+    """Compute Gelu of x + bias. Spec: onnxruntime BiasGelu-1."""
     define(op, _GELU, [op.raw(0), op.raw(1)], cost=1.7)
 
 
 @operator("FastGelu", domain="com.microsoft", types=REAL)
 def fast_gelu(op: NodeLowering) -> None:
-    """Gelu by a tanh of x + bias, as a sigmoid: (1 + tanh(u)) / 2 would lose the digits of the tail. Spec: onnxruntime FastGelu-1."""
+    """Compute Gelu by a tanh of x + bias, as a sigmoid: (1 + tanh(u)) / 2 loses digits of the tail. Spec: onnxruntime FastGelu-1."""
     x = "({0} + {1})" if op.has(1) else "{0}"
     formula = f"{x} * sigmoid({x} * fma(like({{0}}, 0.07135481627260025) * {x}, {x}, like({{0}}, 1.5957691216057308)))"
     define(op, formula, [op.raw(k) for k in range(2) if op.has(k)], cost=1.7)

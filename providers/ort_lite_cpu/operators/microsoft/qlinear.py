@@ -27,7 +27,7 @@ from ort_lite_cpu.types import NATIVE_TYPES
 
 
 def _one(op: NodeLowering, index: int) -> Parameter:
-    """Scale or zero point in input `index`: one for the whole tensor."""
+    """Return the scale or zero point in input `index`: one for the whole tensor."""
     size = op.raw(index).size
     op.require(equal(size, 1), f"input {index} has {{0}} elements, expected 1", size)
     return parameter(op, index)
@@ -38,12 +38,12 @@ def _zero(op: NodeLowering, index: int) -> Parameter | None:
 
 
 def _input(op: NodeLowering, index: int) -> Tensor:
-    """The float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
+    """Return the float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
     return dequantize(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
 
 
 def _finish(op: NodeLowering, y: Tensor, scale: int) -> None:
-    """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
+    """Set output 0 to y, quantized with the scale in input `scale` and the zero point behind it."""
     quantize(op, y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
 
 
@@ -55,7 +55,7 @@ def _dtype(op: NodeLowering) -> DType:
 
 @operator("QLinearAdd", "QLinearMul", domain="com.microsoft", types=BYTES)
 def qlinear_binary(op: NodeLowering) -> None:
-    """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
+    """Emit QLinearAdd or QLinearMul of a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
     sign = "+" if op.node.op_type == "QLinearAdd" else "*"
     text = f'quantize(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
     zero = _zero(op, 7)
@@ -77,7 +77,7 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
-    """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
+    """Emit QLinearSoftmax. Attribute `opset` says if rows are an axis, as since 13, or all that lies from it on."""
     x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
@@ -86,7 +86,7 @@ def qlinear_softmax(op: NodeLowering) -> None:
 
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_global_average_pool(op: NodeLowering) -> None:
-    """Means of the integers, which are exact, then scale and zero point."""
+    """Emit QLinearGlobalAveragePool: means of the integers, which are exact, then scale and zero point."""
     x = op.store(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.builder.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
@@ -108,14 +108,14 @@ def qlinear_average_pool(op: NodeLowering) -> None:
 
 
 def _channels_last(op: NodeLowering) -> Tensor:
-    """Input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
+    """Return input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
     if len(op.raw(0).shape) < 3:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}, expected 3 or more")
     return as_channels_last(op.input(0)) if op.attr("channels_last", 0) else op.raw(0)
 
 
 def _own_order(op: NodeLowering, y: Tensor) -> Tensor:
-    """y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
+    """Return y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
     shape = op.info().shape
     assert shape is not None
     return reread(y, y.dtype, shape) if op.attr("channels_last", 0) else y
@@ -123,7 +123,7 @@ def _own_order(op: NodeLowering, y: Tensor) -> Tensor:
 
 @operator("QLinearConcat", domain="com.microsoft", types=BYTES, typed_by=2)
 def qlinear_concat(op: NodeLowering) -> None:
-    """Scale and zero point of the result, then of each input the tensor, its scale and its zero point."""
+    """Emit QLinearConcat of scale and zero point of the result, then tensor, scale and zero point of each input."""
     if len(op.node.inputs) % 3 != 2:
         raise op.reject(f"{len(op.node.inputs)} inputs: scale, zero point, then three for each tensor")
     scale, zero = _one(op, 0), _zero(op, 1)

@@ -15,7 +15,7 @@ from ort_lite_cpu.run.pace import Pace
 
 START, END = "\x02", "\x03"
 Tokenize = Callable[[list[str]], list[list[str]]]
-"""From texts to the tokens of each."""
+"""A function from texts to the tokens of each."""
 
 
 def _patterns(node: Node) -> list[TextPattern]:
@@ -28,7 +28,7 @@ def _patterns(node: Node) -> list[TextPattern]:
 
 @operator("Tokenizer", domain="com.microsoft", types=STRING, python=True, check=_patterns)
 def tokenizer(op: NodeLowering) -> None:
-    """(C) or (N, C) -> (..., most tokens), filled up with `pad_value`; `mark` puts a token before and behind.
+    """Split texts (C) or (N, C) into (..., most tokens), filled up with `pad_value`; `mark` puts a token before and behind.
 
     Characters (`separators` [""] or `tokenexp` "."), what separators leave, or what an expression finds.
     Spec: onnxruntime Tokenizer-1.
@@ -38,7 +38,7 @@ def tokenizer(op: NodeLowering) -> None:
 
 
 class _Split(Streamed):
-    """The stage."""
+    """The stage that splits texts into tokens."""
 
     def __init__(self, tokenize: Tokenize, mark: bool, fill: str, pace: Pace) -> None:
         super().__init__(fill)
@@ -69,7 +69,7 @@ class _Split(Streamed):
         return [[START, *row, END] for row in rows] if self._mark and any(rows) else rows
 
     def stream(self, texts: list[str]) -> bytes:
-        """A word that a stream cannot hold becomes one that is no UTF-8, and so none of a model's."""
+        """Replace a word that a stream cannot hold by one that is not UTF-8, and so none of a model's."""
         if isinstance(self._tokenize, _Runs) and not self._mark:
             quick = self._tokenize.stream(texts)
             if quick is not None:
@@ -118,7 +118,7 @@ class _Between:
     """The texts between the separators, one kind of separator after the other."""
 
     def __init__(self, separators: Sequence[str], patterns: Sequence[TextPattern], least: int, pace: Pace) -> None:
-        """`patterns` are the separators, compiled."""
+        """Split at `patterns`, compiled expressions of separators."""
         self._kinds = [_literal(text) or pattern for text, pattern in zip(separators, patterns, strict=True)]
         self._least, self._pace = least, pace
 
@@ -147,7 +147,7 @@ _LITERAL = re.compile(r"(?:[^\\.+*?()|[\]{}^$]|\\[!-/:-@[-^`{-~])++")
 
 
 def _literal(pattern: str) -> str:
-    """The text that alone matches a pattern without operators; "" for others."""
+    """Return the text that alone matches a pattern without operators; "" for others."""
     return re.sub(r"\\(.)", r"\1", pattern) if _LITERAL.fullmatch(pattern) else ""
 
 
@@ -205,7 +205,7 @@ class _Runs:
         return b"".join(parts) if parts else bytes([STOP])
 
     def _translate(self, texts: list[str], table: bytes) -> bytes | None:
-        """The texts as one; None where that would not tell them apart."""
+        """Return the texts as one; None where that would not tell them apart."""
         parts = self._pace.pieces(texts[0]) if len(texts) == 1 else texts
         joined = (chr(STOP) if len(texts) > 1 else "").join(parts)
         if joined.count(chr(STOP)) != len(texts) - 1:
@@ -214,7 +214,7 @@ class _Runs:
 
 
 def _members(node: Node, expression: str) -> set[int]:
-    """The characters that an expression of runs is for, all ASCII; empty where it is none, or they are spaces or bytes of a stream."""
+    """Return the ASCII characters that an expression of runs is for; "" if it is none, or they are spaces or bytes of a stream."""
     runs = _RUNS.fullmatch(expression)
     if runs is None or not expression.isascii():
         return set()

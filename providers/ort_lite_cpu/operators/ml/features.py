@@ -28,7 +28,7 @@ UNKNOWN_CATEGORY = 2
 
 @operator("ArrayFeatureExtractor", domain=ML, types=MOVABLE)
 def array_feature_extractor(op: NodeLowering) -> None:
-    """Picks indices along the last axis. Spec: ONNX-ML ArrayFeatureExtractor-1."""
+    """Pick indices along the last axis. Spec: ONNX-ML ArrayFeatureExtractor-1."""
     x, index = op.input(0), op.input(1)
     if not x.shape:
         raise op.reject("the input has no axis")
@@ -52,7 +52,7 @@ def put_columns(x: Ptr, y: Ptr, rows: int, given: int, wanted: int, width: int, 
 
 @operator("FeatureVectorizer", domain=ML, types=INPUTS)
 def feature_vectorizer(op: NodeLowering) -> None:
-    """Several (N, C) side by side, each cut or filled up to its width. Spec: ONNX-ML FeatureVectorizer-1."""
+    """Put several (N, C) side by side, each cut or filled up to its width. Spec: ONNX-ML FeatureVectorizer-1."""
     widths = list(op.attr("inputdimensions") or ())
     count = len(op.node.inputs)
     if len(widths) != count:
@@ -73,7 +73,7 @@ def feature_vectorizer(op: NodeLowering) -> None:
 @native
 @extents(x="count", keys="categories", places="categories", y="count * categories")
 def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int, zeros: int, part: int, parts: int) -> int:
-    """y (count, categories): 1 at the place of x's category, of which `keys` are sorted ones; none, if `zeros`, for others."""
+    """y (count, categories) = 1 at the place of x's category, of which `keys` are sorted ones; 0 for others, if `zeros`."""
     for i in span(count, part, parts):
         for k in range(categories):
             y[i * categories + k] = like(y, 0)
@@ -87,7 +87,7 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
 
 @operator("OneHotEncoder", domain=ML, types=INPUTS)
 def one_hot_encoder(op: NodeLowering) -> None:
-    """Numbers, floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
+    """Encode numbers, with floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
     one_of(op, "cats_strings", "cats_int64s")
     categories = np.array(op.attr("cats_int64s") or (), np.int64)
     order = np.argsort(categories, kind="stable")

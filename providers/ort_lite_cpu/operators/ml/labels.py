@@ -42,7 +42,7 @@ def encode(x: Ptr, keys: Ptr, values: Ptr, y: Ptr, size: int, count: int, part: 
 
 
 def _list(op: NodeLowering, name: str, kind: str) -> Any:
-    """An attribute that is there for each type: `keys_int64s`, or `keys_tensor` for any. None where it is missing."""
+    """Return an attribute that is there for each type: `keys_int64s`, or `keys_tensor` for any. None where it is missing."""
     found = op.attr(f"{name}_{kind}s")
     tensor = op.attr(f"{name}_tensor")
     return tensor.reshape(-1) if not found and tensor is not None else found
@@ -53,7 +53,7 @@ def _kind(dtype: DType | None) -> str:
 
 
 def _table(op: NodeLowering) -> tuple[Any, Any, Any]:
-    """Keys, values, and the value of everything else. Before version 2 there are only strings, numbered from 0."""
+    """Return keys, values, and the value of everything else. Before version 2 there are only strings, numbered from 0."""
     source, target = _kind(op.raw(0).dtype), _kind(op.info().dtype)
     given = op.attr("default_tensor")
     if given is not None and not given.size:
@@ -78,7 +78,7 @@ def _check_table(op: NodeLowering) -> tuple[Any, Any, Any]:
 
 @operator("LabelEncoder", domain=ML, types=NUMBERS)
 def label_encoder(op: NodeLowering) -> None:
-    """Numbers to numbers. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4."""
+    """Map numbers to numbers. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4."""
     keys, values, default = _check_table(op)
     target = op.info().dtype
     assert target is not None
@@ -86,7 +86,7 @@ def label_encoder(op: NodeLowering) -> None:
 
 
 def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
-    """values[k] for key k, the last one for others; values are numbers, or strings that a Python step puts in their places."""
+    """Emit values[k] for key k, the last one for others; values are numbers, or strings that a Python step puts in their places."""
     x = op.input(0)
     known, first = np.unique(np.array(keys, to_numpy(x.dtype)), return_index=True)
     chosen = values[[*first, len(values) - 1]]

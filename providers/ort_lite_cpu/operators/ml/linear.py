@@ -18,7 +18,7 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 @native
 @extents(scores="rows * count", labels="max(count, 2)", label="rows")
 def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part: int, parts: int) -> int:
-    """label (rows,) of the largest of scores (rows, count); of one score the second label where it is above zero."""
+    """label (rows,) = the label of the largest of scores (rows, count); of one score the second label if it is above zero."""
     for row in span(rows, part, parts):
         if count == 1:
             label[row] = labels[1 if scores[row] > like(scores, 0) else 0]
@@ -43,7 +43,7 @@ def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: 
 
 
 def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
-    """x @ coefficients (targets, C) + intercepts (targets,), to `y` or a temporary."""
+    """Return x @ coefficients (targets, C) + intercepts (targets,), in `y` or a temporary."""
     x, rows, features = float_rows(op)
     coefficients = np.array(op.attr("coefficients") or (), np.float32)
     if targets < 1 or not len(coefficients) or len(coefficients) % targets:
@@ -62,7 +62,7 @@ def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
 
 @operator("LinearRegressor", domain=ML, types=INPUTS)
 def linear_regressor(op: NodeLowering) -> None:
-    """(N, C) -> (N, targets). Spec: ONNX-ML LinearRegressor-1."""
+    """Map (N, C) to (N, targets). Spec: ONNX-ML LinearRegressor-1."""
     targets = op.attr("targets", 1)
     y = _product(op, op.output(0), targets)
     post_transform(op, y, y.shape[0], targets)
@@ -70,7 +70,7 @@ def linear_regressor(op: NodeLowering) -> None:
 
 @operator("LinearClassifier", domain=ML, types=INPUTS)
 def linear_classifier(op: NodeLowering) -> None:
-    """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML LinearClassifier-1."""
+    """Map (N, C) to labels (N,) and scores (N, classes). Spec: ONNX-ML LinearClassifier-1."""
     labels = Labels(op, "classlabels_strings", "classlabels_ints")
     targets = len(op.attr("intercepts") or ()) or len(labels)
     _, rows, _ = float_rows(op)

@@ -18,7 +18,7 @@ ML = "ai.onnx.ml"
 
 @operator("ZipMap", domain=ML, types=frozenset({"float32"}), python=True)
 def zip_map(op: NodeLowering) -> None:
-    """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
+    """Map (N, C) or (C) to N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
     labels = one_of(op, "classlabels_strings", "classlabels_int64s")
     order = sorted(range(len(labels)), key=lambda k: labels[k])
     is_sorted, count = order == list(range(len(labels))), len(labels)
@@ -40,11 +40,11 @@ def zip_map(op: NodeLowering) -> None:
 
 
 _WRITTEN_OUT = 32
-"""Up to how many keys a dict is written out as `{key0: v0, ...}`, which takes a third of `dict(zip(...))`."""
+"""The most keys of a dict that is written out as `{key0: v0, ...}`, which takes a third of `dict(zip(...))`."""
 
 
 def _rows_to_dicts(keys: list[Any]) -> Callable[[list[list[float]]], list[dict[Any, float]]]:
-    """The function from rows to dicts."""
+    """Return the function from rows to dicts."""
     if not 0 < len(keys) <= _WRITTEN_OUT:
         return lambda rows: [dict(zip(keys, row, strict=True)) for row in rows]
     made: Callable[[list[list[float]]], list[dict[Any, float]]] = _writer(len(keys))(*keys)
@@ -64,7 +64,7 @@ def _writer(count: int) -> Any:
 
 @operator("DictVectorizer", domain=ML, types=ANY, python=True)
 def dict_vectorizer(op: NodeLowering) -> None:
-    """A dict -> (1, size of the vocabulary) of its values, zeros and empty strings for keys that it lacks.
+    """Map a dict to (1, size of the vocabulary) of its values, zeros and empty strings for keys that it lacks.
 
     Spec: ONNX-ML DictVectorizer-1.
     """
@@ -92,7 +92,7 @@ _CASTS: dict[str, tuple[Any, Any, Any]] = {
 
 @operator("CastMap", domain=ML, types=ANY, python=True)
 def cast_map(op: NodeLowering) -> None:
-    """A dict -> (1, entries) of its values by rising keys; sparse: (1, max_map), each at the place that its key names.
+    """Map a dict to (1, entries) of its values by rising keys; sparse: (1, max_map), each at the place that its key names.
 
     Spec: ONNX-ML CastMap-1.
     """

@@ -28,7 +28,7 @@ def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns:
 
 @operator("Scaler", domain=ML, types=INPUTS)
 def scaler(op: NodeLowering) -> None:
-    """Spec: ONNX-ML Scaler-1."""
+    """Emit Scaler. Spec: ONNX-ML Scaler-1."""
     x = _rows(op)
     dtype = np.float64 if x.dtype == "float64" else np.float32
     scale = np.array(op.attr("scale") or (1.0,), dtype)
@@ -84,7 +84,7 @@ def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: 
 
 @operator("Normalizer", domain=ML, types=INPUTS)
 def normalizer(op: NodeLowering) -> None:
-    """Spec: ONNX-ML Normalizer-1."""
+    """Emit Normalizer. Spec: ONNX-ML Normalizer-1."""
     norm = op.attr("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
         raise op.reject(f"norm {norm!r}; it should be MAX, L1 or L2")
@@ -108,7 +108,7 @@ def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int,
 
 @operator("Imputer", domain=ML, types=INPUTS)
 def imputer(op: NodeLowering) -> None:
-    """Spec: ONNX-ML Imputer-1."""
+    """Emit Imputer. Spec: ONNX-ML Imputer-1."""
     x = _rows(op)
     kind = "float" if x.dtype.startswith("float") else "int64"
     values = op.attr(f"imputed_value_{kind}s")
@@ -132,6 +132,6 @@ def binarize(x: Ptr, y: Ptr, count: int, threshold: float, part: int, parts: int
 
 @operator("Binarizer", domain=ML, types=INPUTS)
 def binarizer(op: NodeLowering) -> None:
-    """Spec: ONNX-ML Binarizer-1."""
+    """Emit Binarizer. Spec: ONNX-ML Binarizer-1."""
     x = op.input(0)
     op.emit(binarize, [x, op.output(0)], count=x.size, threshold=float(op.attr("threshold", 0.0)))

@@ -13,7 +13,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""In the order of TreeEnsemble-5's numbers."""
+"""Transforms in the order of TreeEnsemble-5's numbers."""
 
 _ROOT_TWO = np.float32(2**0.5)
 _SLOPE = np.float32(1) / np.float32(0.147)
@@ -23,7 +23,7 @@ _ALMOST_ZERO = np.float32(1e-7)
 
 @native
 def logistic(v: float) -> float:
-    """1 / (1 + exp(-v)), v float32, without overflow."""
+    """Return 1 / (1 + exp(-v)), v float32, without overflow."""
     high = like(v, 1) / (like(v, 1) + exp(-fabs(v)))
     result: float = like(v, 1) - high if v < like(v, 0) else high
     return result
@@ -31,7 +31,7 @@ def logistic(v: float) -> float:
 
 @native(fastmath=STRICT)
 def probit(p: float) -> float:
-    """About the inverse of the normal distribution's integral at p, float32.
+    """Return about the inverse of the normal distribution's integral at p, float32.
 
     Around 1/2 few digits survive the difference of the root and v; rounded strictly they are those of onnxruntime.
     """
@@ -45,7 +45,7 @@ def probit(p: float) -> float:
 
 @native
 def softmax(z: Ptr, count: int, skip_zeros: int) -> None:
-    """z[:count], count > 0, its zeros left out if `skip_zeros`: they stay zeros."""
+    """Replace z[:count], count > 0, by its softmax; if `skip_zeros`, zeros are left out and stay zeros."""
     most = cast(z[0], "f32")
     for k in range(count):
         most = max(most, cast(z[k], "f32"))
@@ -64,7 +64,7 @@ def softmax(z: Ptr, count: int, skip_zeros: int) -> None:
 
 @native
 def transform(z: Ptr, count: int, kind: Static) -> None:
-    """Applies one of TRANSFORMS to z[:count], one row's scores."""
+    """Apply one of TRANSFORMS to z[:count], one row's scores."""
     if kind == "SOFTMAX":
         softmax(z, count, 0)
     elif kind == "SOFTMAX_ZERO":
@@ -80,21 +80,21 @@ def transform(z: Ptr, count: int, kind: Static) -> None:
 @native
 @extents(z="rows * count")
 def transform_rows(z: Ptr, rows: int, count: int, kind: Static, part: int, parts: int) -> int:
-    """z (rows, count), in place."""
+    """z (rows, count) = one of TRANSFORMS of each row, in place."""
     for row in span(rows, part, parts):
         transform(shift(z, row * count), count, kind)
     return OK
 
 
 def post_transform(op: NodeLowering, z: Tensor, rows: Dim, count: int) -> None:
-    """Emits the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
+    """Emit the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
     kind = kind_of(op)
     if kind != "NONE" and (count > 1 or kind == "PROBIT"):
         op.emit(transform_rows, [z], rows=rows, count=count, kind=kind, work=rows * count * 8)
 
 
 def kind_of(op: NodeLowering) -> str:
-    """The node's post_transform. Raises NotImplemented for one that does not exist."""
+    """Return the node's post_transform. Raises NotImplemented for one that does not exist."""
     kind: str = op.attr("post_transform", "NONE")
     if kind not in TRANSFORMS:
         raise op.reject(f"post_transform {kind!r}; it should be one of {', '.join(TRANSFORMS)}")
@@ -124,19 +124,19 @@ class Labels:
         return self._op.output(0) if own else self._op.temporary("int64", (rows,))
 
     def finish(self, written: Tensor) -> None:
-        """Turns numbers into strings, where the labels are."""
+        """Turn numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
             texts = np.array(self.strings, object)
             self._op.python(lambda numbers: [texts[numbers]], [written], [0])
 
 
 def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:
-    """The classifier's second output, (rows, count)."""
+    """Return the classifier's second output, (rows, count)."""
     return op.output(1) if op.wants(1) else op.temporary("float32", (rows, count))
 
 
 def float_rows(op: NodeLowering) -> tuple[Tensor, Dim, Dim]:
-    """Input 0 as float32 with its numbers of rows and of features; a vector is one row."""
+    """Return input 0 as float32 with its numbers of rows and of features; a vector is one row."""
     x = op.raw(0)
     x = op.input(0) if x.dtype == "float32" else op.store(op.cast(x, "float32"))
     if not 1 <= len(x.shape) <= 2:

@@ -1,10 +1,12 @@
 """SVMClassifier and SVMRegressor: products with support vectors, and votes or probabilities of pairs of classes."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, exp, fabs, fmax, fmin, like, native, power, shift, span, tanh
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, cast, exp, fabs, fmax, fmin, like, native, power, shift, span, tanh
 from ort_lite.record import Record
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
@@ -65,7 +67,7 @@ def signs(y: Ptr, count: int, part: int, parts: int) -> int:
 
 @native
 def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
-    """p (classes,): probabilities that agree best with r (classes, classes), those of pairs.
+    """p (classes,) = the probabilities that agree best with r (classes, classes), those of pairs.
 
     Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, 2004, as libsvm does it.
     """
@@ -100,18 +102,27 @@ def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
                 p[j] = p[j] / scale
 
 
+class Votes(NamedTuple):
+    """The numbers of rows, classes and support vectors, and whether scores are probabilities of classes."""
+
+    rows: int
+    classes: int
+    vectors: int
+    probabilities: StaticInt
+
+
 @native
 @extents(
-    products="rows * vectors",
-    coefficients="(classes - 1) * vectors",
-    starts="classes + 1",
-    rho="classes * (classes - 1) // 2",
-    a="classes * (classes - 1) // 2 if probabilities else 0",
-    b="classes * (classes - 1) // 2 if probabilities else 0",
-    labels="classes",
-    label="rows",
-    z="rows * (classes if probabilities or classes == 2 else classes * (classes - 1) // 2)",
-    scratch="parts * (2 * classes * classes + 2 * classes)",
+    products="g.rows * g.vectors",
+    coefficients="(g.classes - 1) * g.vectors",
+    starts="g.classes + 1",
+    rho="g.classes * (g.classes - 1) // 2",
+    a="g.classes * (g.classes - 1) // 2 if g.probabilities else 0",
+    b="g.classes * (g.classes - 1) // 2 if g.probabilities else 0",
+    labels="g.classes",
+    label="g.rows",
+    z="g.rows * (g.classes if g.probabilities or g.classes == 2 else g.classes * (g.classes - 1) // 2)",
+    scratch="parts * (2 * g.classes * g.classes + 2 * g.classes)",
 )
 def vote(
     products: Ptr,
@@ -124,19 +135,17 @@ def vote(
     label: Ptr,
     z: Ptr,
     scratch: Ptr,
-    rows: int,
-    classes: int,
-    vectors: int,
+    g: Votes,
     kind: Static,
-    probabilities: Static,
     part: int,
     parts: int,
 ) -> int:
-    """Each pair of classes votes for one of the two; z has the pairs' scores, or the classes' probabilities.
+    """label (rows,) = the class with most votes, one of each pair; z (rows, ...) = the pairs' scores, or the classes' probabilities.
 
     products (rows, vectors) with the support vectors, those of class c from starts[c] on; coefficients (classes - 1, vectors).
     classes is 2 or more, and starts[classes] is `vectors`: `_emit_votes` sees to both.
     """
+    rows, classes, vectors, probabilities = g
     square, pairs = classes * classes, classes * (classes - 1) // 2
     votes = shift(scratch, part * (2 * square + 2 * classes))
     qp, r, q = shift(votes, classes), shift(votes, 2 * classes), shift(votes, 2 * classes + square)
@@ -188,7 +197,7 @@ def vote(
 @native
 @extents(z="rows * classes", labels="classes", label="rows")
 def label_linear(z: Ptr, labels: Ptr, label: Ptr, rows: int, classes: int, positive: int, part: int, parts: int) -> int:
-    """label (rows,) of the largest score; of two classes the second one too, where that is high enough by itself."""
+    """label (rows,) = the label of the largest z (rows, classes); of two classes the second if its score is high enough by itself."""
     for row in span(rows, part, parts):
         best = 0
         for c in range(1, classes):
@@ -203,7 +212,7 @@ def label_linear(z: Ptr, labels: Ptr, label: Ptr, rows: int, classes: int, posit
 
 # --- Operators
 class _Kernel(Record):
-    """kernel_type and its parameters."""
+    """The attribute kernel_type and its parameters."""
 
     kind: str
     gamma: float
@@ -211,7 +220,7 @@ class _Kernel(Record):
     degree: float
 
     def emit(self, op: NodeLowering, x: Tensor, vectors: Array, rows: Dim, y: Tensor, bias: float = 0.0) -> None:
-        """y (rows, n) = kernel(x, vectors (n, C))."""
+        """Emit y (rows, n) = kernel(x (rows, C), vectors (n, C))."""
         count, features = vectors.shape
         if self.kind == "RBF":
             operands = [x, op.array(vectors), y]
@@ -239,7 +248,7 @@ def _kernel(op: NodeLowering) -> _Kernel:
 
 
 def _vectors(op: NodeLowering, name: str, rows: int, features: Dim) -> Array:
-    """An attribute as (rows, C)."""
+    """Return an attribute as an array (rows, C)."""
     values = np.array(op.attr(name) or (), np.float32)
     if rows < 1 or not len(values) or len(values) % rows:
         raise op.reject(f"{name} has {len(values)} elements, which are not {rows} rows of some")
@@ -249,7 +258,7 @@ def _vectors(op: NodeLowering, name: str, rows: int, features: Dim) -> Array:
 
 
 def _numbers(op: NodeLowering, name: str, count: int, more: bool = False) -> Array:
-    """An attribute of so many numbers, or of more, which nothing reads."""
+    """Return an attribute of `count` numbers, or, with `more`, of at least as many, whose rest is never read."""
     values = np.array(op.attr(name) or (), np.float32)
     if len(values) != count and not (more and len(values) > count):
         raise op.reject(f"{name} has {len(values)} elements, expected {count}")
@@ -258,7 +267,7 @@ def _numbers(op: NodeLowering, name: str, count: int, more: bool = False) -> Arr
 
 @operator("SVMRegressor", domain=ML, types=INPUTS)
 def svm_regressor(op: NodeLowering) -> None:
-    """(N, C) -> (N, 1). Spec: ONNX-ML SVMRegressor-1."""
+    """Map (N, C) to (N, 1). Spec: ONNX-ML SVMRegressor-1."""
     x, rows, features = float_rows(op)
     count, y = op.attr("n_supports", 0), op.output(0)
     rho = float(_numbers(op, "rho", 1, more=True)[0])
@@ -276,7 +285,7 @@ def svm_regressor(op: NodeLowering) -> None:
 
 @operator("SVMClassifier", domain=ML, types=INPUTS)
 def svm_classifier(op: NodeLowering) -> None:
-    """(N, C) -> labels (N,), scores (N, classes or pairs of classes). Spec: ONNX-ML SVMClassifier-1."""
+    """Map (N, C) to labels (N,) and scores (N, classes or pairs of classes). Spec: ONNX-ML SVMClassifier-1."""
     labels = Labels(op, "classlabels_strings", "classlabels_ints")
     x, rows, features = float_rows(op)
     classes, kind = len(labels), kind_of(op)
@@ -309,14 +318,7 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     label = labels.output(rows)
     z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
     scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
-    op.emit(
-        vote,
-        [products, *(op.array(table) for table in tables), labels.table, label, z, scratch],
-        rows=rows,
-        classes=classes,
-        vectors=vectors,
-        kind=kind_of(op),
-        probabilities=probabilities,
-        work=rows * (vectors * classes),
-    )
+    sizes: Any = (rows, classes, vectors, int(probabilities))
+    operands = [products, *map(op.array, tables), labels.table, label, z, scratch]
+    op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes))
     return label

@@ -20,7 +20,7 @@ def ints(op: NodeLowering, name: str) -> Array:
 
 
 def floats(op: NodeLowering, name: str, dtype: Any) -> Array:
-    """A list of floats, or what version 3 has for doubles, a tensor."""
+    """Return a list of floats, or what version 3 has for doubles, a tensor."""
     tensor = op.attr(f"{name}_as_tensor")
     if tensor is not None:
         return np.array(tensor.reshape(-1), dtype)
@@ -29,7 +29,7 @@ def floats(op: NodeLowering, name: str, dtype: Any) -> Array:
 
 
 def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
-    """TreeEnsembleClassifier and -Regressor: nodes and weights named by tree and node; `prefix` is "class" or "target".
+    """Return the nodes of TreeEnsembleClassifier or -Regressor, named by tree and node; `prefix` is "class" or "target".
 
     Nodes that follow each other with one tree's number are a tree, the first of them is its root. Raises ValueError.
     """
@@ -75,7 +75,7 @@ def _tracks(op: NodeLowering, count: int) -> Array:
 def _weights(
     op: NodeLowering, prefix: str, dtype: Any, find: "_Finder", number: Array, leaves: int
 ) -> tuple[Array, Array, Array]:
-    """Leaf by leaf. Weights of inner nodes, which old converters wrote, count for nothing."""
+    """Return weights leaf by leaf. Those of inner nodes, which old converters wrote, count for nothing."""
     owners = number[find(ints(op, f"{prefix}_treeids"), ints(op, f"{prefix}_nodeids"))]
     targets, weights = ints(op, f"{prefix}_ids"), floats(op, f"{prefix}_weights", dtype)
     if not len(owners) == len(targets) == len(weights):
@@ -122,7 +122,7 @@ class _Finder:
         return self._trees.rank(trees) * (self._nodes.count + 1) + self._nodes.rank(nodes)
 
     def __call__(self, trees: Array, nodes: Array) -> Array:
-        """Raises ValueError for a node that does not exist."""
+        """Raise ValueError for a node that does not exist."""
         if len(trees) != len(nodes):
             raise ValueError(f"there are {len(trees)} tree numbers for {len(nodes)} nodes")
         known = self._trees.has(trees) & self._nodes.has(nodes)
@@ -137,7 +137,7 @@ class _Finder:
 
 
 def nodes_by_position(op: NodeLowering, dtype: Any) -> Trees:
-    """TreeEnsemble-5: children are positions among nodes or leaves. Raises ValueError."""
+    """Return the nodes of TreeEnsemble-5, whose children are positions among nodes or leaves. Raises ValueError."""
     modes = np.array(op.attr("nodes_modes"), np.int64).reshape(-1)
     features, splits = ints(op, "nodes_featureids"), np.array(op.attr("nodes_splits"), dtype).reshape(-1)
     true, true_leaf = ints(op, "nodes_truenodeids"), ints(op, "nodes_trueleafs")
@@ -169,7 +169,7 @@ def nodes_by_position(op: NodeLowering, dtype: Any) -> Trees:
 
 
 def _members(op: NodeLowering, count: int, dtype: Any) -> tuple[Array, ...]:
-    """`membership_values`, cut at each NaN: one piece for each node with the mode MEMBER."""
+    """Return `membership_values`, cut at each NaN: one piece for each node with the mode MEMBER."""
     tensor = op.attr("membership_values")
     values = np.empty(0, dtype) if tensor is None else np.array(tensor, dtype).reshape(-1)
     pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)

@@ -11,12 +11,14 @@ from ort_lite.dtypes import Array
 from ort_lite.record import Record
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-"""In the order of TreeEnsemble-5's numbers."""
+"""Modes in the order of TreeEnsemble-5's numbers."""
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
+ONE, ALL, SOME = 0, 1, 2
+"""Numbers of weights of a leaf: one, one for each output, or some."""
 
 DEEPEST = 10_000
 MOST_VISITS = 1_000_000
-"""Times that nodes which several others share are seen again. Beyond that they form a cycle, as far as anyone waits."""
+"""Visits to nodes that several others share. Beyond that the nodes are taken to form a cycle."""
 
 
 class Trees(Record, eq=False):
@@ -36,7 +38,7 @@ class Trees(Record, eq=False):
     targets: Array
     weights: Array
     members: tuple[Array, ...] = ()
-    """Of each node with the mode MEMBER, in order: the values that take its true branch."""
+    """The values that take the true branch of each node with the mode MEMBER, in order."""
 
 
 class Forest(Record, eq=False):
@@ -44,28 +46,28 @@ class Forest(Record, eq=False):
 
     A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
     trees of a group can go on until the last one is there; where each leaf has one weight, its bits take the other side.
-    `leaf` says what weights leaves have: "one" each, "all", one for each output in order, or "some".
+    `leaf` is the number of weights of a leaf: ONE, ALL, one for each output in order, or SOME.
     """
 
     nodes: Array
     count: int
-    """Of trees; behind their roots are some that are leaves, up to a multiple of a number."""
+    """The number of trees; their roots are padded with leaves to a multiple of a number."""
     roots: Array
     inner: int
     starts: Array
     targets: Array
     weights: Array
     features: int
-    """How many features a row should have at least."""
+    """The number of features that a row should have at least."""
     missing: bool
-    """Whether NaN counts as low anywhere."""
-    leaf: str
+    """True if NaN counts as low anywhere."""
+    leaf: int
     levels: int
-    """Of the deepest tree: after as many steps every row is at a leaf of each tree."""
+    """Levels of the deepest tree: after as many steps every row is at a leaf of each tree."""
 
 
 def order_keys(values: Array) -> Array:
-    """Integers in the order of the floats; NaN is the largest."""
+    """Return integers in the order of the floats; NaN is the largest."""
     integer = np.int32 if values.dtype == np.float32 else np.int64
     bits = values.view(integer).astype(np.int64)
     keys = np.where(bits < 0, -(bits & np.iinfo(integer).max), bits)
@@ -107,13 +109,13 @@ def forest(trees: Trees, outputs: int, multiple: int = 1) -> Forest:
         weights=trees.weights if weights is None else weights,
         features=seen,
         missing=missing,
-        leaf="one" if single else "some" if weights is None else "all",
+        leaf=ONE if single else SOME if weights is None else ALL,
         levels=levels,
     )
 
 
 def _weights_of_all(trees: Trees, outputs: int) -> Array | None:
-    """(leaves * outputs,) where each leaf has one for every output, in the order of those; else None."""
+    """Return (leaves * outputs,) if each leaf has one weight for every output, in the order of those; else None."""
     if outputs < 1 or not (np.diff(trees.starts) == outputs).all():
         return None
     targets, weights = trees.targets.reshape(-1, outputs), trees.weights.reshape(-1, outputs)
@@ -124,7 +126,7 @@ def _weights_of_all(trees: Trees, outputs: int) -> Array | None:
 
 
 def _comparisons(trees: Trees, integer: type[np.signedinteger[Any]]) -> tuple[Array, Array, Array, Array, bool]:
-    """(features, keys, next where low, next elsewhere) of the inner nodes, EQ and NEQ as two, and whether NaN is low anywhere."""
+    """Return (features, keys, next if low, next if high) of the inner nodes, EQ and NEQ as two, and True if NaN is low anywhere."""
     top, low = np.iinfo(integer).max, np.iinfo(integer).min
     modes, keys, nan = trees.modes, order_keys(trees.splits), np.isnan(trees.splits)
     swapped = (modes == GT) | (modes == GTE)
@@ -159,7 +161,7 @@ def _check(trees: Trees) -> None:
 
 
 def _levels(roots: Array, low_next: Array, high_next: Array) -> int:
-    """Number of levels. Raises ValueError for cycles. O(nodes) for trees; nodes that several others share are seen again."""
+    """Return the number of levels. Raises ValueError for cycles. O(nodes) for trees; nodes that several others share are seen again."""
     inner = len(low_next)
     level, visits = roots[roots < inner], 0
     for count in range(DEEPEST):
@@ -174,7 +176,7 @@ def _levels(roots: Array, low_next: Array, high_next: Array) -> int:
 
 
 def _with_members(trees: Trees) -> Trees:
-    """Nodes with the mode MEMBER become searches of few steps among their sorted values."""
+    """Return trees in which nodes with the mode MEMBER are searches of few steps among their sorted values."""
     at = np.flatnonzero(trees.modes == MEMBER)
     if not len(at):
         return trees
@@ -196,14 +198,14 @@ def _with_members(trees: Trees) -> Trees:
 
 
 class _Search:
-    """Makes nodes that look for a feature's value among sorted ones; `made` are those behind the first of each search."""
+    """A builder of nodes that look for a feature's value among sorted ones; `made` are those behind the first of each search."""
 
     def __init__(self, trees: Trees, count: int) -> None:
         self._trees, self._count = trees, count
         self.made: list[tuple[int, int, float, int, int, bool]] = []
 
     def rows(self, node: int, values: Array) -> tuple[int, float, int, int]:
-        """Mode, split, true and false child of the first node. NaN is no member, unless it is tracked."""
+        """Return mode, split, true and false child of the first node. NaN is no member, unless it is tracked."""
         true, false = int(self._trees.true[node]), int(self._trees.false[node])
         if not len(values):
             return LEQ, float("nan"), true, false

@@ -20,7 +20,7 @@ class Hypotheses:
         self.done = False
 
     def add(self, sequence: Array, total: np.float32) -> None:
-        """total: the sum of the logarithms of its probabilities. O(num_beams)."""
+        """Add a sequence. total: the sum of the logarithms of its probabilities. O(num_beams)."""
         score = self._score(total, len(sequence))
         at = len(self.kept)
         while at and score > self.kept[at - 1][0]:
@@ -29,7 +29,7 @@ class Hypotheses:
         del self.kept[self._settings.beams :]
 
     def stop(self, best: np.float32, length: int) -> None:
-        """Notes whether no sequence that goes on, of which the best is `best`, can become better than what is kept."""
+        """Stop if no sequence that goes on, of which `best` is the best, can become better than what is kept."""
         if len(self.kept) < self._settings.beams:
             return
         self.done = self._settings.early_stopping or bool(self.kept[-1][0] >= self._score(best, length))
@@ -48,7 +48,7 @@ class BeamStep(NamedTuple):
 
 
 def best(settings: Settings, scores: Array, batch: int) -> tuple[Array, Array, Array]:
-    """The 2 * num_beams best of all beams' scores (rows, V): their scores, beams and tokens, (batch, 2 * num_beams)."""
+    """Return the 2 * num_beams best of all beams' scores (rows, V): their scores, beams and tokens, (batch, 2 * num_beams)."""
     flat = scores.reshape(batch, settings.beams * settings.vocabulary)
     wanted = 2 * settings.beams
     if wanted > flat.shape[1]:
@@ -73,7 +73,7 @@ def _largest(settings: Settings, row: Array, count: int) -> Array:
 
 
 def advance(settings: Settings, found: list[Hypotheses], sequences: Array, candidates: tuple[Array, Array, Array]) -> BeamStep:
-    """Ends what has come to its end, and goes on with the best others. sequences: (rows, length)."""
+    """End finished sequences, and go on with the best others. sequences: (rows, length)."""
     beams, batch = settings.beams, len(found)
     step = BeamStep(np.zeros(batch * beams, np.float32), np.zeros(batch * beams, np.int32), np.zeros(batch * beams, np.int64))
     every = candidates[0].reshape(-1)

@@ -44,7 +44,7 @@ def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[
 
 
 def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
-    """Raises InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
+    """Raise InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
     node, joined = op.node, len(encoder.inputs) == 3
     wanted = ["encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"]
     if joined:
@@ -80,7 +80,7 @@ class _EncoderDecoderRun:
         self._cross: list[Array] = []
 
     def begin(self) -> tuple[Array, Array]:
-        """onnxruntime's order: rows of the batch are repeated behind the encoder, which sees each once."""
+        """Begin in onnxruntime's order: rows of the batch are repeated behind the encoder, which sees each once."""
         layout, beams = self._layout, self._settings.beams
         starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
         found = self._encoder([self._prompt, self._mask, starts] if layout.joined else [self._prompt, self._mask])
@@ -108,5 +108,5 @@ class _EncoderDecoderRun:
 
 
 def _mask_of(prompt: Array, pad: int) -> Array:
-    """(B, S): 0 for pads in front. One behind may be the end of the text: models use the same token for both."""
+    """Return (B, S): 0 for pads in front. One behind may be the end of the text: models use the same token for both."""
     return np.asarray((prompt != pad).cumsum(axis=1) > 0, np.int32)

@@ -29,19 +29,19 @@ def _call(body: Captured, captured: Sequence[Any], inputs: Sequence[Any]) -> lis
 
 
 class Run(Protocol):
-    """One search's calls: what goes from one to the next. Rows are sequences, num_beams for each of the batch."""
+    """The calls of one search, and what goes from one to the next. Rows are sequences, num_beams for each of the batch."""
 
     def begin(self) -> tuple[Array, Array]:
-        """The sequences to begin with (rows, length), and logits (rows, V) of what follows."""
+        """Return the sequences to begin with (rows, length), and logits (rows, V) of what follows."""
         ...
 
     def go_on(self, sequences: Array, rows: Array) -> Array:
-        """The logits after `sequences` (rows, length), which go on from those rows of the call before."""
+        """Return the logits after `sequences` (rows, length), which go on from those rows of the call before."""
         ...
 
 
 def width_of(node: Node, graph: Graph, logits: int = 0) -> int:
-    """V, of output `logits` (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
+    """Return V of output `logits` (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
     type_ = graph.outputs[logits].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     if shape is None or len(shape) != 3 or not isinstance(shape[2], int) or shape[2] < 1:
@@ -53,7 +53,7 @@ def width_of(node: Node, graph: Graph, logits: int = 0) -> int:
 
 
 def check_names(node: Node, graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Raises InvalidGraph where the first inputs or outputs have other names: they would be taken for what they are not."""
+    """Raise InvalidGraph where the first inputs or outputs have other names: they would be taken for what they are not."""
     for kind, values, names in (("inputs", graph.inputs, inputs), ("outputs", graph.outputs, outputs)):
         came = [value.name for value in values[: len(names)]]
         if came != list(names):
@@ -86,4 +86,4 @@ def cache_of(node: Node, graph: Graph, index: int, rank: int) -> Cache:
 
 
 Form = Callable[[Settings, Array, Array | None, Sequence[Any]], Run]
-"""From settings, input_ids (B, S), attention_mask (B, S) or None, and what the bodies capture, to the calls of one search."""
+"""A function from settings, input_ids (B, S), attention_mask (B, S) or None, and captures of the bodies to the calls of one search."""

@@ -52,7 +52,7 @@ class _GPTRun:
     def __init__(
         self, settings: Settings, bodies: Sequence[Body], cache: Cache, layers: int, prompt: Array, mask: Array | None
     ) -> None:
-        """bodies: for the first call, for others. mask: None: what is not pad."""
+        """Use these bodies for the first call and for others. mask: None: what is not pad."""
         words = (prompt != settings.pad).astype(np.int32)
         counted = words.cumsum(axis=1, dtype=np.int32)
         every = prompt, np.where(words, counted - 1, 0).astype(np.int32), words if mask is None else mask, counted[:, -1:]

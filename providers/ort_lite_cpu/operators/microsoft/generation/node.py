@@ -15,11 +15,11 @@ from ort_lite_cpu.operators.microsoft.generation.settings import Settings, check
 
 DECODER_ONLY, ENCODER_DECODER = 0, 1
 Search = Callable[[Settings, Run, Sequence[Any]], list[Any]]
-"""From what is told, the model and the node's inputs to its outputs."""
+"""A function from settings, the model and the node's inputs to its outputs."""
 
 
 def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kinds: Sequence[int] = (DECODER_ONLY,)) -> None:
-    """places: which input is what, `max_length` 1 and `min_length` 2 apart; kinds: values of `model_type` that the operator has."""
+    """Emit a search. places: which input is what, `max_length` 1 and `min_length` 2 apart; kinds: values of `model_type`."""
     graphs = _graphs(op, kinds)
     vocabulary = _vocabulary(op, graphs[0])
     captures = captures_of(op, *graphs)
@@ -42,7 +42,7 @@ def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kin
 
 
 def _graphs(op: NodeLowering, kinds: Sequence[int]) -> list[Graph]:
-    """`decoder`, then what begins: itself, init_decoder or encoder."""
+    """Return `decoder`, then the graph that begins: itself, init_decoder or encoder."""
     kind, decoder = op.attr("model_type", DECODER_ONLY), op.attr("decoder")
     if kind not in kinds:
         known = " or ".join(f"{k} ({'encoder and decoder' if k else 'decoder only'})" for k in kinds)
@@ -64,7 +64,7 @@ def _vocabulary(op: NodeLowering, decoder: Graph) -> int:
 
 
 def _attributes(op: NodeLowering) -> dict[str, Any]:
-    """Settings that no input changes."""
+    """Return the settings that no input changes."""
     return {
         "eos": int(op.attr("eos_token_id")),
         "pad": int(op.attr("pad_token_id")),

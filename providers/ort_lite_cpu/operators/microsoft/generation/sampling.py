@@ -25,14 +25,14 @@ class Nucleus(Record):
     top_p: float
     filter_value: float
     least: int
-    """How many stay at least."""
+    """The number of tokens that stay at least."""
     custom: bool
-    """onnxruntime's other way: the likeliest first, until they exceed `top_p`, and the next one stays too."""
+    """True for onnxruntime's other way: the likeliest first, until they exceed `top_p`, and the next one stays too."""
 
 
 @operator("Sampling", domain="com.microsoft", types=ALLOWED, python=True)
 def sampling(op: NodeLowering) -> None:
-    """input_ids (B, S) -> sequences (B, max_length), the scores that the last tokens were drawn by (B, V).
+    """Map input_ids (B, S) to sequences (B, max_length), and the scores that the last tokens were drawn by (B, V).
 
     Spec: onnxruntime Sampling-1.
     """
@@ -78,7 +78,7 @@ class Generator:
 
 
 def filter_scores(nucleus: Nucleus, scores: Array) -> Array:
-    """scores (B, V), those of unlikely tokens `filter_value`. O(B V log V)."""
+    """Return scores (B, V), with those of unlikely tokens replaced by `filter_value`. O(B V log V)."""
     made = scores.copy()
     order = np.argsort(-scores if nucleus.custom else scores, axis=1, kind="stable")
     ranked = np.take_along_axis(scores, order, axis=1)
@@ -98,7 +98,7 @@ def filter_scores(nucleus: Nucleus, scores: Array) -> Array:
 
 
 def draw_token(scores: Array, number: float) -> int:
-    """The token at `number` of [0, 1) of the probabilities of scores (V,). What is not finite has none."""
+    """Return the token at `number` of [0, 1) of the probabilities of scores (V,). Scores that are not finite have none."""
     finite = np.isfinite(scores)
     largest = scores[finite].max(initial=np.finfo(np.float32).min)
     sums = np.cumsum(np.where(finite, np.exp(np.where(finite, scores, 0).astype(np.float64) - np.float64(largest)), 0))

@@ -6,17 +6,17 @@ from ort_lite.dtypes import Array
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 
 LOWEST = np.finfo(np.float32).min
-"""Of a token that must not be chosen: finite, so that sums and differences stay numbers."""
+"""The score of a token that must not be chosen: finite, so that sums and differences stay numbers."""
 
 
 def log_softmax(logits: Array) -> Array:
-    """(rows, V), float32."""
+    """Return the logarithms of the softmax of each row, (rows, V), float32."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float32)
 
 
 def process_scores(settings: Settings, scores: Array, sequences: Array, first: bool) -> None:
-    """Changes scores (rows, V) in onnxruntime's order. sequences: (rows, length) so far; first: nothing is chosen yet.
+    """Change scores (rows, V) in onnxruntime's order. sequences: (rows, length) so far; first: nothing is chosen yet.
 
     Cost: rows * (V + length * ngram).
     """
@@ -38,7 +38,7 @@ def process_scores(settings: Settings, scores: Array, sequences: Array, first: b
 
 
 def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> None:
-    """A token of the sequence gets less likely, once, however often it is there."""
+    """Make tokens of the sequence less likely, once each, however often they occur."""
     penalty = np.float32(settings.repetition_penalty)
     for row, sequence in zip(scores, sequences, strict=True):
         tokens = np.unique(sequence)
@@ -47,7 +47,7 @@ def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> No
 
 
 def _ngrams(settings: Settings, scores: Array, sequences: Array) -> None:
-    """No token may end a run of `ngram` tokens that the sequence has already."""
+    """Forbid tokens that would end a run of `ngram` tokens that the sequence has already."""
     n = settings.ngram
     windows = np.lib.stride_tricks.sliding_window_view(sequences, n, axis=1)
     ends = sequences[:, sequences.shape[1] - n + 1 :]

@@ -19,12 +19,12 @@ from ort_lite_cpu.registry import operator
 
 ALLOWED = frozenset({"int32"})
 Choose = Callable[[Array], Array]
-"""From scores (B, V) to a token for each, int32 (B,)."""
+"""A function from scores (B, V) to a token for each, int32 (B,)."""
 
 
 @operator("GreedySearch", domain="com.microsoft", types=ALLOWED, python=True)
 def greedy_search(op: NodeLowering) -> None:
-    """input_ids (B, S) -> sequences (B, max_length): the likeliest token each time. Spec: onnxruntime GreedySearch-1."""
+    """Map input_ids (B, S) to sequences (B, max_length): the likeliest token each time. Spec: onnxruntime GreedySearch-1."""
 
     def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
         return [greedy(settings, run, len(arrays[0]), lambda scores: scores.argmax(axis=1).astype(np.int32))]
@@ -33,7 +33,7 @@ def greedy_search(op: NodeLowering) -> None:
 
 
 def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
-    """Sequences (batch, max_length), pads behind their ends."""
+    """Return sequences (batch, max_length), pads behind their ends."""
     sequences, logits = run.begin()
     ended = np.zeros(batch, np.bool_)
     first = True
@@ -53,8 +53,9 @@ def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
 
 @operator("BeamSearch", domain="com.microsoft", types=ALLOWED, python=True)
 def beam_search(op: NodeLowering) -> None:
-    """-> sequences (B, num_return_sequences, max_length), their scores (B, num_return_sequences), and with those of all tokens
-    (max_length - S, B, num_beams, V), zeros behind the last turn. Spec: onnxruntime BeamSearch-1.
+    """Find sequences (B, num_return_sequences, max_length) and their scores (B, num_return_sequences).
+
+    Scores of all tokens are (max_length - S, B, num_beams, V), zeros behind the last turn. Spec: onnxruntime BeamSearch-1.
     """
     if op.has(10):
         raise op.reject(
@@ -97,7 +98,7 @@ def search_beams(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[
 
 
 def _best_sequences(settings: Settings, found: Sequence[Hypotheses], sequences: Array, totals: Array) -> tuple[Array, Array]:
-    """The best of each of the batch, filled up with pads, and their scores; what has not come to an end counts as it is."""
+    """Return the best sequences of each entry, filled up with pads, and their scores; unfinished ones count as they are."""
     shape = (len(found), settings.returned)
     made, scores = np.full((*shape, settings.max_length), settings.pad, np.int32), np.zeros(shape, np.float32)
     for b, hypotheses in enumerate(found):

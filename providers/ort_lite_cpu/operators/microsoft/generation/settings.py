@@ -11,17 +11,20 @@ from ort_lite.provider import run_options
 from ort_lite.record import Record
 
 MOST_BEAMS = 128
-"""As in onnxruntime: of a larger number nearly all beams would be copies of one another."""
+"""The largest number of beams, as in onnxruntime: nearly all of more beams would be copies of one another."""
 
 MOST_TOKENS = 4096
 """The longest sequence, as in onnxruntime: each has room for so many tokens from the beginning."""
 
 
 class Settings(Record, eq=False):
-    """One run's. Token ids that nobody may choose have a 0 in `vocab_mask` (V,), of the first token in `prefix_vocab_mask` (B, V)."""
+    """The settings of one run.
+
+    Token ids that must not be chosen have a 0 in `vocab_mask` (V,), those of the first token in `prefix_vocab_mask` (B, V).
+    """
 
     node: str
-    """As errors name it."""
+    """The name of the node in errors."""
     vocabulary: int
     eos: int
     pad: int
@@ -35,11 +38,11 @@ class Settings(Record, eq=False):
     vocab_mask: Array | None = None
     prefix_vocab_mask: Array | None = None
     presence_mask: Array | None = None
-    """(B, V): tokens that were there already, which cost `presence_penalty`."""
+    """The tokens (B, V) that were there already, which cost `presence_penalty`."""
     presence_penalty: float = 0.0
     beams: int = 1
     returned: int = 1
-    """How many of the beams an output has."""
+    """The number of beams in an output."""
     length_penalty: float = 1.0
     early_stopping: bool = False
 
@@ -48,14 +51,14 @@ class Settings(Record, eq=False):
         return InvalidArgument(f"{self.node}: {message}")
 
     def check(self) -> None:
-        """Raises Cancelled or DeadlineExceeded where the run shall end."""
+        """Raise Cancelled or DeadlineExceeded where the run shall end."""
         options = run_options()
         if options is not None and options.terminate:
             raise options.termination(f"in {self.node}")
 
 
 def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
-    """The one element of an input, `default` where it is left out. Raises InvalidArgument for more than one."""
+    """Return the one element of an input, `default` where it is left out. Raises InvalidArgument for more than one."""
     if array is None:
         return default
     if array.size != 1 or array.ndim > 1:
@@ -64,7 +67,7 @@ def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
 
 
 def check_settings(settings: Settings, prompt: Array, length: int) -> Settings:
-    """The settings. Raises InvalidArgument for what does not go together, or not with input_ids (B, S) of which `length` count."""
+    """Return the settings. Raises InvalidArgument for those that contradict each other or input_ids (B, S), of which `length` count."""
     s, (batch, columns) = settings, prompt.shape
     if columns == 0:
         raise s.error(f"input_ids have shape {prompt.shape}; a prompt of one token or more is expected")
@@ -92,12 +95,12 @@ def _fits(settings: Settings, name: str, mask: Array | None, expected: tuple[int
 
 
 def optional(arrays: Sequence[Array | None], index: int) -> Array | None:
-    """Input `index`, None where it is left out."""
+    """Return input `index`, or None if it is left out."""
     return arrays[index] if index < len(arrays) else None
 
 
 def floats(settings: Settings, logits: Array) -> Array:
-    """Logits of the last token of each row, (rows, vocabulary), float32, the caller's own. Raises InvalidArgument for NaN."""
+    """Return a copy of the logits of the last token of each row, (rows, vocabulary), float32. Raises InvalidArgument for NaN."""
     made = logits[:, -1, : settings.vocabulary].astype(np.float32)
     if np.isnan(made).any():
         raise settings.error("its body gives logits that are NaN: no token is the likeliest")
