@@ -109,5 +109,5 @@ def activates_apart(
 def activate(op: Emitter, result: ResultRegion, named: Mapping[str, Any]) -> None:
     """The activation, in place."""
     given: dict[str, Any] = {"rows": result.rows, "columns": result.columns, "at": result.at, "ld": result.ld}
-    given |= {name: named[name] for name in ("alpha", "beta", "kind")}
+    given |= {"alpha": named["act"].alpha, "beta": named["act"].beta, "kind": named["kind"]}
     op.emit(activate_rows, [result.tensor], **given, work=result.rows * result.columns)
