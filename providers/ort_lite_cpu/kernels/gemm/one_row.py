@@ -1,7 +1,7 @@
 """The product of one row and a packed matrix, as fast as memory gives the matrix: several panels at once.
 
-One row multiplies each number of the matrix once, so a matrix beyond the caches is waited for. Hardware asks ahead within a stream of
-addresses; of several streams it asks for more at a time, and what it would ask for too late is asked for here.
+One row uses each number of the matrix once, so its product waits for memory if the matrix exceeds the caches. Hardware prefetches
+within a stream of addresses, and more at a time of several streams; lines that it would prefetch too late are prefetched here.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 STREAMS = 2
-"""Panels that are read at once, far from each other. Four are no faster, and their sums more than 16 registers hold."""
+"""The panels that are read at once, far from each other. Four are no faster, and their sums exceed 16 registers."""
 AHEAD = 2048
-"""Bytes of a stream that are asked for before they are read."""
+"""The distance in bytes from the elements that are read to those that are prefetched."""
 
 
 @native(inline=False)
@@ -33,9 +33,9 @@ def one_row(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """Panels `left` to `right` of c (n,) = clip(a (k,) @ b + bias, low, high); b as `pack.panels` makes it.
+    """c (n,) = clip(a (k,) @ b + bias, low, high), panels `left` to `right`; b is from `pack.panels`.
 
-    Every element is one chain of multiply-adds in the order of k, whichever panels are read beside its own.
+    Every element is one chain of multiply-adds in the order of k, whatever other panels are read at the same time.
     """
     width = vectors * lanes
     apart = (min(right, n // width) - left) // STREAMS
@@ -55,7 +55,7 @@ def one_row(
 def panels_times_row(
     builder: Any, a: Any, b: Any, c: Any, apart: Any, n: Any, k: Any, streams: int, vectors: int, lanes: int
 ) -> None:
-    """c = a (k,) @ b for `streams` panels that lie `apart` panels from each other; of the last only n columns are written."""
+    """c = a (k,) @ b for `streams` panels that are `apart` panels from each other; only n columns of the last one are written."""
     emit = Vectors(builder, a.type.pointee, lanes)
     width, far = vectors * lanes, builder.mul(builder.mul(k, apart), emit.integer(vectors * lanes))
     starts = [emit.move(b, emit.mul(far, stream)) for stream in range(streams)]
