@@ -88,7 +88,7 @@ def lines_of_pixels(outputs: int, target: Target) -> Spec:
 
 
 def codes(target: Target) -> Spec:
-    signature = "void(*f32,*u32,*f32,*u8,*f32,i64,i64,i64)"
+    signature = "void(*f32,*u32,*f32,*u8,i64,i64,*f32,i64)"
     statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
     tile = tile_for("f32", target)
     return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})

@@ -24,7 +24,7 @@ from ort_lite.native.lang import (
     span,
 )
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
-from ort_lite_cpu.kernels.recurrent import CellFunctions, Direction, put, time_of, update_cell, valid_steps
+from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, pack_constant, quotient
@@ -35,9 +35,16 @@ from ort_lite_cpu.registry import operator
 W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
 
 
-class StateProduct(NamedTuple):
-    """The product of a quantised hidden state and the panels of R, of vectors * lanes columns."""
+class QuantizedDirection(NamedTuple):
+    """One direction of a quantised layer: the fields of `Direction`, and panels of R of vectors * lanes columns."""
 
+    steps: int
+    batch: int
+    size: int
+    backward: int
+    later: int
+    stride: int
+    offset: int
     threads: int
     """Threads among which onnxruntime shares the batch, see `rows_together`."""
     vectors: StaticInt
@@ -88,7 +95,7 @@ def quantize_row(x: Ptr, n: int, y: Ptr, scale: Any, zero: Any) -> int:
 @native
 @extents(
     xw="d.steps * d.batch * 4 * d.size",
-    r="ceildiv(4 * d.size, of.vectors * of.lanes) * ceildiv(d.size, 2) * of.vectors * of.lanes * 2",
+    r="ceildiv(4 * d.size, d.vectors * d.lanes) * ceildiv(d.size, 2) * d.vectors * d.lanes * 2",
     factor="4 * d.size",
     scratch="4 * d.size + ceildiv(d.size, 2)",
     bias="4 * d.size",
@@ -107,9 +114,8 @@ def dynamic_lstm(
     lengths: Ptr,
     states: Ptr,
     y: Ptr,
-    d: Direction,
+    d: QuantizedDirection,
     act: CellFunctions,
-    of: StateProduct,
     madd: Static,
     part: int,
     parts: int,
@@ -120,7 +126,7 @@ def dynamic_lstm(
     scratch has room for the product of a quantised hidden state and r, and for the state. Rows of the batch that one of `threads`
     computes in onnxruntime are quantised by one scale; rows that have ended count in it only if y is left out.
     """
-    width, half, many = of.vectors * of.lanes, (d.size + 1) // 2, rows_together(d.batch, d.size, of.threads)
+    width, half, many = d.vectors * d.lanes, (d.size + 1) // 2, rows_together(d.batch, d.size, d.threads)
     h, c, sums = states, shift(states, d.batch * d.size), scratch
     held = pointer_i16(address(shift(scratch, 4 * d.size)))
     for first in range(0, d.batch, many):
@@ -136,7 +142,7 @@ def dynamic_lstm(
                     quantize_row(old, d.size, held, scale, zero)
                     for j in range(0, 4 * d.size, width):
                         panel, sum_ = shift(r, j * half * 2), shift(sums, j)
-                        integer_panel(held, panel, sum_, 0, 1, 4 * d.size - j, half, 1, of.vectors, of.lanes, madd)
+                        integer_panel(held, panel, sum_, 0, 1, 4 * d.size - j, half, 1, d.vectors, d.lanes, madd)
                     gates = shift(xw, (t * d.batch + b) * 4 * d.size)
                     for j in range(4 * d.size):
                         total = gates[j] + like(xw, sums[j]) * (scale * factor[j])
@@ -202,9 +208,9 @@ class QuantizedLayer(Layer):
         states, scratch = self.start(direction, 5, 6), op.temporary("int32", (columns + (self.size + 1) // 2,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
         operands = [self.product(direction, bias), r, factor, scratch, bias, peephole, op.optional(4), states, self.y]
-        d, act = self.direction(direction), self.cell_functions(direction)
-        of = StateProduct(op.options.threads, tile.vectors, tile.lanes)
-        op.emit(dynamic_lstm, operands, d=d, act=act, of=of, madd=tile.madd, work=0)  # one thread: a step needs the one before
+        d = QuantizedDirection(*self.direction(direction), op.options.threads, tile.vectors, tile.lanes)
+        act = self.cell_functions(direction)
+        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=0)  # one thread: a step needs the one before
         self.finish(1, direction, states)
         self.finish(2, direction, states, 1)
 
