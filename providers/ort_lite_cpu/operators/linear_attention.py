@@ -115,7 +115,10 @@ def recur(
 @operator("LinearAttention", since=27, types=REAL)
 @operator("LinearAttention", domain="com.microsoft", types=REAL)
 def linear_attention(op: NodeLowering) -> None:
-    """Emit queries (B, T, heads * D), keys and values (B, T, kv heads * size). com.microsoft's may have more kv heads than heads."""
+    """Emit linear attention of queries (B, T, heads * D) to keys and values (B, T, kv heads * size).
+
+    com.microsoft's may have more kv heads than heads. Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
+    """
     rule = op.attr("update_rule", "gated_delta")
     if rule not in _RULES or op.attr("state_window", 0):
         raise op.reject(f"update_rule {rule!r}" if rule not in _RULES else "state_window")

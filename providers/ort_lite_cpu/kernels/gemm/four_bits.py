@@ -62,7 +62,7 @@ class BlockedProduct(NamedTuple):
 
 
 class CodeForm(NamedTuple):
-    """How kernels turn codes into numbers."""
+    """The conversion of codes into numbers."""
 
     given: StaticInt
     """1: there are zero points; 0: they are MIDDLE."""
