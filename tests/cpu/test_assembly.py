@@ -53,7 +53,7 @@ def few(transposed: bool) -> Spec:
 
 def one(target: Target) -> Spec:
     tile = tile_for("f32", target)
-    signature = "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,f64,f64)"
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(one_row.one_row, signature, {"vectors": tile.vectors, "lanes": tile.lanes})
 
 

@@ -62,12 +62,12 @@ class BlockedProduct(NamedTuple):
 
 
 class CodeForm(NamedTuple):
-    """The conversion of codes into numbers."""
+    """The form of weights in memory, and the way in which kernels read them."""
 
     given: StaticInt
     """1: there are zero points; 0: they are MIDDLE."""
     lookup: StaticInt
-    """1: by a table, see `Codes`."""
+    """1: codes become numbers by a table, see `Codes`."""
     together: StaticInt
     """Rows that share one pass over the weights, see `rows_together`."""
 

@@ -88,7 +88,8 @@ def gemm(
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
         if streams:
-            one_row(a, b, bias, c, n, k, left, right, act.low, act.high, tile.vectors, tile.lanes)
+            whole = TileEpilogue(0, bias, residual, act.low, act.high)
+            one_row(a, b, c, n, k, left, right, whole, tile.vectors, tile.lanes)
         for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)

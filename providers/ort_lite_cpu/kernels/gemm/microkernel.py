@@ -2,8 +2,8 @@
 
 A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. The sums stay in
 registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
-chain of fused multiply-adds in the order of k, so that results do not depend on the tile that computed them, with one exception:
-tiles of one or two rows, which would leave multipliers idle, use several chains.
+chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
+tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, native, null, 
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
-"""Bits of a tile's mode: add to the elements of C; then, after the last piece of the depth, add a bias, a residual, and clip."""
+"""Bits of a tile's mode: add to C; then, after the last piece of the depth, add a bias, add a residual, and clip."""
 
 UNROLLED = 4
-"""The steps of k in one round of the inner loop."""
+"""The k of one round of the inner loop."""
 SHARES = 8
-"""The tiles that together prefetch the next panel, each a share; otherwise its first tile would wait for memory.
+"""The number of tiles that together prefetch the next panel, each a share; otherwise the first tile that reads it waits for memory.
 
-A caller with fewer tiles a panel passes their number to `panel`.
+Callers with fewer tiles to a panel pass their own number to `panel`.
 """
 
 
@@ -40,7 +40,7 @@ class Tile(NamedTuple):
 
     @property
     def least_columns(self) -> int:
-        """The least number of columns that a tile computes: `panel` has narrower tiles if a panel has three or more vectors."""
+        """The least number of columns that are computed: `panel` has narrower tiles if there are three or more vectors."""
         return self.lanes if self.vectors > 2 else self.columns
 
     @property
@@ -52,8 +52,8 @@ class Tile(NamedTuple):
 def tile_for(native_type: str, target: Target) -> Tile:
     """Return the tile for elements of "f32" or "f64": one with few loads, whose sums and operands fit the registers.
 
-    6 x 4 has 10 loads for 24 products, 8 x 3 11, 12 x 2 14, and its panels divide the usual numbers of channels. A
-    multiplication that is not fused needs a register for its result.
+    6 x 4 needs 10 loads for 24 products, 8 x 3 needs 11, and 12 x 2 needs 14; panels of 6 x 4 also divide the usual numbers of
+    channels. A multiplication that is not fused needs a register for its result.
     """
     lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
     if target.vector_registers == 32:
@@ -62,16 +62,16 @@ def tile_for(native_type: str, target: Target) -> Tile:
 
 
 def tall_tile(native_type: str, target: Target) -> Tile:
-    """Return the tile for products that pass over panels a few times, or have two vectors of columns: tall if registers allow it.
+    """Return the tile for products that read their panels a few times, or have two vectors of columns: tall if registers allow it.
 
-    A wide one has fewer loads, but reads panels that do not fit the first cache level more often.
+    A wide tile has fewer loads, but reads panels that do not fit the first cache level more often.
     """
     tile = tile_for(native_type, target)
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
 class LeftOperand(NamedTuple):
-    """A (m, lines, k): element (i, l, p) is at[i * row + l * line + p]. A matrix has one line, a convolution one per kernel line."""
+    """A (m, lines, k): element (i, l, p) is at[i * row + l * line + p]. A matrix has one line, a convolution those of its kernel."""
 
     at: Ptr
     row: int
@@ -118,9 +118,9 @@ def panel(
 ) -> None:
     """C (m, n) = end(left (m, lines, k) @ b (lines, k, vectors * lanes)), rows of C `ldc` apart; n may be less than b's columns.
 
-    All tiles start at multiples of `rows`, so that a caller that cuts C there gets the same bits. Remaining rows are computed in
-    powers of two. `ahead` is the caller's next panel, which is prefetched in `shares` parts; it is b if there is none, or if it is
-    in the cache already.
+    All tiles start at multiples of `rows`, so that results are bit-identical if a caller cuts C there. The rest of the rows are
+    computed in powers of two. `ahead` is the next panel of the caller, which is prefetched meanwhile in `shares` parts; b if there is
+    none, or if it is in the cache already.
     """
     i, asked, whole = 0, 0, left.lines * k * vectors * lanes
     while i + rows <= m:
@@ -181,7 +181,7 @@ def tile(
     lanes: int,
     shares: int,
 ) -> None:
-    """c (rows, min(n, vectors * lanes)) = end(left (rows, lines, k) @ b); the panel b has `across` vectors."""
+    """C (rows, min(n, vectors * lanes)) = end(left @ b), b a panel of `across` vectors."""
     mode, bias, residual, low, high = end
     emit = Vectors(builder, left.at.type.pointee, lanes)
     sums = _products(emit, left, b, ahead, k, rows, vectors, across, shares)
@@ -234,7 +234,7 @@ def _products(
         panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
-            """Emit `unrolled` steps of k, which go round `used` chains."""
+            """Emit `unrolled` k, which go round `used` chains."""
             pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
             for u in range(unrolled):
                 first = u % used * count
@@ -270,8 +270,8 @@ def _products(
 class Rows:
     """The addresses of the rows of a left operand, and the order in which they are read.
 
-    Every third row has a pointer of its own; the two after it are a register away, which is a single machine address. Each row is
-    read after the products of the row before: otherwise schedulers read ahead, some until no register is left.
+    Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine. Each row
+    is read after the products of the row before: otherwise schedulers read ahead, some until no register is left.
     """
 
     def __init__(self, emit: Vectors, step: Any, rows: int) -> None:
@@ -288,6 +288,6 @@ class Rows:
         return self.emit.move(pointers[row // 3], self.steps[row % 3])
 
     def next_after(self, pointers: list[Any], row: int, values: Sequence[Any]) -> None:
-        """Make the reads of the row after `row` (the first row follows the last) wait for `values`."""
+        """Make the row after `row`, the first one after the last, depend on `values`."""
         following = (row + 1) % self.rows // 3
         pointers[following] = self.emit.after(pointers[following], *values)
