@@ -46,13 +46,13 @@ def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
 
 
 def few(transposed: bool) -> Spec:
-    signature = "void(*f32,i64,*f32,i64,*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,f64,f64)"
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(few_rows.few_rows, signature, {"transposed": transposed})
 
 
 def one(target: Target) -> Spec:
     tile = tile_for("f32", target)
-    signature = "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,f64,f64)"
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(one_row.one_row, signature, {"vectors": tile.vectors, "lanes": tile.lanes})
 
 
@@ -95,7 +95,7 @@ def lines_of_pixels(outputs: int, target: Target) -> Spec:
 
 
 def codes(target: Target) -> Spec:
-    signature = "void(*f32,*u32,*f32,*u8,*f32,i64,i64,i64)"
+    signature = "void(*f32,*u32,*f32,*u8,i64,i64,*f32,i64)"
     statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
     tile = tile_for("f32", target)
     return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})

@@ -1,12 +1,10 @@
-"""Kernels of LSTM, GRU and RNN: the time steps of one direction, once the products with the inputs are there.
+"""Kernels of LSTM, GRU and RNN: the time steps of one direction, after the products with the inputs.
 
 A step is a round: parts share its hidden units, and the next round begins when all units have their new state. Units come in blocks of
-`unit`, the last one filled up with zeros: what belongs to one block, of every gate, lies together (`interleave`), so that a panel of
-the recurrence weights gives all sums that the new state of its block needs. States lie in rows of whole blocks.
+`unit`, the last one filled up with zeros. The weights of all gates of a block are adjacent (`interleave`), so that a panel of the
+recurrence weights gives all sums that the new state of its block needs. States lie in rows of whole blocks.
 
-`width` is `unit`, as a number that the compiler does not know: loops over so few elements it would unroll, not vectorise.
-
-Long, and one file: three layers that share their rounds, blocks and products.
+The file is long because three layers share their rounds, blocks and products.
 """
 
 from typing import Any, NamedTuple
@@ -16,6 +14,7 @@ from ort_lite.native.lang import (
     OK,
     Ptr,
     Static,
+    StaticInt,
     exp,
     fabs,
     fmax,
@@ -48,6 +47,9 @@ ACTIVATIONS = {
     "softplus": (0.0, 0.0),
 }
 """Name -> defaults of alpha and beta."""
+KINDS = tuple(ACTIVATIONS)
+"""Names of the activations by the numbers that kernels take."""
+SIGMOID, TANH, RELU, AFFINE, LEAKY_RELU, THRESHOLDED_RELU, SCALED_TANH, HARD_SIGMOID, ELU, SOFTSIGN, _ = range(len(KINDS))
 
 
 class Direction(NamedTuple):
@@ -63,63 +65,85 @@ class Direction(NamedTuple):
 
 
 class CellFunctions(NamedTuple):
-    """Numbers of an LSTM's activations: a is alpha, b beta. Sums are clipped to `limit` if it is above 0."""
+    """The activations f, g and k of an LSTM: kind, alpha (a) and beta (b). Sums are clipped to `limit` if it is above 0."""
 
     limit: float
     coupled: int
     """1: the forget gate is 1 less the input gate."""
+    f: StaticInt
     a0: float
     b0: float
+    g: StaticInt
     a1: float
     b1: float
+    k: StaticInt
     a2: float
     b2: float
 
 
 class GateFunctions(NamedTuple):
-    """Numbers of a GRU's activations, as in CellFunctions."""
+    """The activations f and g of a GRU, as in CellFunctions."""
 
     limit: float
+    f: StaticInt
     a0: float
     b0: float
+    g: StaticInt
     a1: float
     b1: float
 
 
+class UnitTile(NamedTuple):
+    """The register tile for a panel of recurrence weights: `rows` sequences and the gates of one block of hidden units."""
+
+    unit: StaticInt
+    """Hidden units in a block."""
+    width: int
+    """The same as `unit`, unknown to the compiler, which would unroll loops over so few elements instead of vectorising them."""
+    rows: StaticInt
+    vectors: StaticInt
+    """Vectors of all gates."""
+    across: StaticInt
+    """Vectors of one gate."""
+    lanes: StaticInt
+
+
 def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
-    if kind == "sigmoid":
+    """Return the activation of x."""
+    if kind == SIGMOID:
         return sigmoid(x)
-    if kind == "tanh":
+    if kind == TANH:
         return tanh(x)
-    if kind == "relu":
+    if kind == RELU:
         return fmax(x, like(x, 0))
-    if kind == "affine":
+    if kind == AFFINE:
         return like(x, alpha) * x + like(x, beta)
-    if kind == "leakyrelu":
+    if kind == LEAKY_RELU:
         return x if x >= like(x, 0) else like(x, alpha) * x
-    if kind == "thresholdedrelu":
+    if kind == THRESHOLDED_RELU:
         return x if x >= like(x, alpha) else like(x, 0)
-    if kind == "scaledtanh":
+    if kind == SCALED_TANH:
         return like(x, alpha) * tanh(like(x, beta) * x)
-    if kind == "hardsigmoid":
+    if kind == HARD_SIGMOID:
         return fmax(like(x, 0), fmin(like(x, 1), like(x, alpha) * x + like(x, beta)))
-    if kind == "elu":
+    if kind == ELU:
         return x if x >= like(x, 0) else like(x, alpha) * (exp(x) - like(x, 1))
-    if kind == "softsign":
+    if kind == SOFTSIGN:
         return x / (like(x, 1) + fabs(x))
     return fmax(x, like(x, 0)) + log1p(exp(-fabs(x)))
 
 
 def clip(x: Any, limit: float) -> Any:
+    """Return x within [-limit, limit], or x itself if `limit` is not above 0."""
     return fmin(fmax(x, like(x, -limit)), like(x, limit)) if limit > 0 else x
 
 
 @native
 @extents(w="walk(at, gates * size, columns, columns, 1)", out="ceildiv(size, unit) * unit * gates * columns")
 def interleave(w: Ptr, out: Ptr, at: int, gates: int, size: int, columns: int, unit: int, part: int, parts: int) -> int:
-    """Rows of out (blocks, gates, unit, columns): the same of each gate beside each other, from w (gates, size, columns) at `at`.
+    """out (blocks, gates, unit, columns) = w[at:] (gates, size, columns), rows of one block of all gates beside each other.
 
-    Rows behind the last hidden unit are zeros.
+    Rows after the last hidden unit are zeros.
     """
     blocks = (size + unit - 1) // unit
     for row in span(blocks * gates * unit, part, parts):
@@ -145,7 +169,7 @@ def product(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """Rows of c (m, vectors * lanes) from rows of a (m, k) and a panel b, `rows` at a time. `mode` is a tile's."""
+    """c (m, vectors * lanes) = a (m, k) @ b, a panel, with the `mode` and bias of a tile's epilogue, `rows` rows at a time."""
     i = 0
     while i + rows <= m:
         _tile_at(a, lda, b, c, ldc, i, k, mode, bias, rows, vectors, lanes)
@@ -172,48 +196,36 @@ def _tile_at(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """The tile of c whose first row is i."""
-    n, x, y = vectors * lanes, shift(a, i * lda), shift(c, i * ldc)
-    tile(
-        LeftOperand(x, lda, 0, 1),
-        b,
-        b,
-        y,
-        ldc,
-        n,
-        k,
-        TileEpilogue(mode, bias, bias, 0.0, 0.0),
-        rows,
-        vectors,
-        vectors,
-        lanes,
-        SHARES,
-    )
+    """Compute the tile of c whose first row is i."""
+    x, y = LeftOperand(shift(a, i * lda), lda, 0, 1), shift(c, i * ldc)
+    end = TileEpilogue(mode, bias, bias, 0.0, 0.0)
+    tile(x, b, b, y, ldc, vectors * lanes, k, end, rows, vectors, vectors, lanes, SHARES)
 
 
 @native
 def valid_steps(lengths: Ptr, b: int, steps: int) -> int:
-    """Of sequence b of the batch."""
+    """Return the number of steps of sequence b of the batch."""
     return steps if null(lengths) else min(int(read_once(lengths, b)), steps)
 
 
 @native
 def time_of(step: int, valid: int, backward: int) -> int:
-    """The time, below the number of steps, that a step walks to: backwards from the last valid one, and then on behind it."""
+    """Return the time of a step: backwards from the last valid time, then forwards after it."""
     return valid - 1 - step if backward != 0 and step < valid else step
 
 
 @native
 def alike(lengths: Ptr, count: int, backward: int) -> int:
-    """How many of `count` sequences are at the same time in a step: all, but backwards from ends of their own."""
+    """Return how many of `count` sequences are at the same time in a step: all, unless they run backwards from different ends."""
     return 1 if backward != 0 and not null(lengths) else max(count, 1)
 
 
 @native
 def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple[int, int, int, int]:
-    """This part's first and last sequence of the batch, first and last block.
+    """Return this part's first and last sequence of the batch, first and last block.
 
-    Sequences are cut where a register tile begins: the bits stay. A cut through the blocks makes parts read each other's states.
+    Sequences are cut where a register tile begins, which keeps results bit-identical. A cut through the blocks makes parts read each
+    other's states.
     """
     if parts == 1:
         return 0, batch, 0, blocks
@@ -223,13 +235,13 @@ def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple
 
 @native
 def alternate(number: int, step: int, left: int, right: int) -> int:
-    """Every other step takes the blocks from `left` to `right` backwards: the weights of the last ones are in the cache still."""
+    """Return the block of a turn: every other step goes backwards from `right`, whose last weights are still in the cache."""
     return number if step % 2 == 0 else left + right - 1 - number
 
 
 @native
 def gather(h: Ptr, count: int, parts: int, lanes: Static) -> None:
-    """Asks for a state that others have made a part of: its lines come from their caches at once, and not one after the other."""
+    """Prefetch a state of which other cores wrote a part: its lines come from their caches together, not one by one."""
     if parts > 1:
         for j in range(0, count, lanes):
             prefetch(shift(h, j))
@@ -237,14 +249,14 @@ def gather(h: Ptr, count: int, parts: int, lanes: Static) -> None:
 
 @native
 def keep(old: Ptr, new: Ptr, count: int) -> None:
-    """Behind the end of a sequence its state stays."""
+    """Copy the state of a sequence that has ended."""
     for j in range(count):
         new[j] = old[j]
 
 
 @native
 def put(h: Ptr, y: Ptr, alive: bool, count: int) -> None:
-    """A step's result: 0 behind the end of a sequence."""
+    """Write the result of a step: 0 after the end of a sequence."""
     for j in range(count):
         y[j] = h[j] if alive else like(y, 0)
 
@@ -253,7 +265,7 @@ def put(h: Ptr, y: Ptr, alive: bool, count: int) -> None:
 def put_all(
     h: Ptr, lengths: Ptr, y: Ptr, step: int, d: Direction, padded: int, top: int, bottom: int, first: int, last: int
 ) -> None:
-    """The results of a step of some sequences, of units `first` to `last` that are no filling."""
+    """Write the results of a step of sequences `top` to `bottom`, units `first` to `last` without the filling."""
     if not null(y):
         for b in range(top, bottom):
             valid = valid_steps(lengths, b, d.steps)
@@ -262,10 +274,8 @@ def put_all(
 
 
 @native
-def update_cell(
-    gates: Ptr, across: int, peephole: Ptr, c: Ptr, h: Ptr, act: CellFunctions, f: Static, g: Static, k: Static, count: int
-) -> None:
-    """One LSTM step of `count` units: c and h, from the sums of gates i, o, f, c; those of a gate lie `across` behind the one before.
+def update_cell(gates: Ptr, across: int, peephole: Ptr, c: Ptr, h: Ptr, act: CellFunctions, count: int) -> None:
+    """Update c and h of `count` units by one LSTM step, from the sums of gates i, o, f, c, which are `across` elements apart.
 
     peephole: of i, o, f, likewise, or null.
     """
@@ -275,24 +285,24 @@ def update_cell(
         if not null(peephole):
             zi += peephole[j] * old
             zf += peephole[2 * across + j] * old
-        gate_i = activate(clip(zi, act.limit), f, act.a0, act.b0)
-        gate_f = like(old, 1) - gate_i if act.coupled != 0 else activate(clip(zf, act.limit), f, act.a0, act.b0)
-        new = gate_f * old + gate_i * activate(clip(zc, act.limit), g, act.a1, act.b1)
+        gate_i = activate(clip(zi, act.limit), act.f, act.a0, act.b0)
+        gate_f = like(old, 1) - gate_i if act.coupled != 0 else activate(clip(zf, act.limit), act.f, act.a0, act.b0)
+        new = gate_f * old + gate_i * activate(clip(zc, act.limit), act.g, act.a1, act.b1)
         if not null(peephole):
             zo += peephole[across + j] * new
         c[j] = new
-        h[j] = activate(clip(zo, act.limit), f, act.a0, act.b0) * activate(new, k, act.a2, act.b2)
+        h[j] = activate(clip(zo, act.limit), act.f, act.a0, act.b0) * activate(new, act.k, act.a2, act.b2)
 
 
 @native
 @extents(
-    xw="steps * batch * ceildiv(size, unit) * 4 * unit",
-    r="ceildiv(size, unit) * size * 4 * unit",
-    peephole="ceildiv(size, unit) * 3 * unit",
-    lengths="batch",
-    h="2 * batch * ceildiv(size, unit) * unit",
-    c="batch * ceildiv(size, unit) * unit",
-    y="walk(offset, steps, later, batch, stride, size, 1)",
+    xw="d.steps * d.batch * ceildiv(d.size, tile.unit) * 4 * tile.unit",
+    r="ceildiv(d.size, tile.unit) * d.size * 4 * tile.unit",
+    peephole="ceildiv(d.size, tile.unit) * 3 * tile.unit",
+    lengths="d.batch",
+    h="2 * d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    c="d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    y="walk(d.offset, d.steps, d.later, d.batch, d.stride, d.size, 1)",
 )
 def lstm(
     xw: Ptr,
@@ -303,32 +313,25 @@ def lstm(
     c: Ptr,
     y: Ptr,
     d: Direction,
-    width: int,
     act: CellFunctions,
-    f: Static,
-    g: Static,
-    k: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    unit: Static,
+    tile: UnitTile,
     part: int,
     parts: int,
 ) -> int:
-    """A round is a step of one direction. xw (steps, batch, blocks, 4, unit), gates i, o, f, c, is written to; r is a panel of 4 unit
-    columns a block, peephole (blocks, 3, unit) i, o, f and lengths (batch) may be null.
+    """y[t * later + b * stride + offset :] (size,) = h after step t: gates i, o, f, c = xw (steps, batch, blocks, 4, unit) + h @ r.
 
-    h (2, batch, blocks * unit): step s goes from the half s % 2 to the other one; c (batch, blocks * unit) is start and end state.
-    y[t * later + b * stride + offset :] = h after step t.
+    A round is a step of one direction. xw is written to; r is a panel of 4 unit columns a block; peephole (blocks, 3, unit) of i, o,
+    f and lengths (batch) may be null. h (2, batch, blocks * unit): step s goes from the half s % 2 to the other one;
+    c (batch, blocks * unit) is start and end state. Spec: ONNX LSTM-22.
     """
-    step, own = part // parts, part % parts
+    step, own, unit = part // parts, part % parts, tile.unit
     blocks = (d.size + unit - 1) // unit
-    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    top, bottom, left, right = share(d.batch, blocks, own, parts, tile.rows)
     padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
     before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
     if step >= d.steps:
         return OK
-    gather(shift(before, top * padded), (bottom - top) * padded, parts, lanes)
+    gather(shift(before, top * padded), (bottom - top) * padded, parts, tile.lanes)
     for number in range(left, right):
         block = alternate(number, step, left, right)
         at, weights = block * unit, shift(r, block * d.size * 4 * unit)
@@ -337,32 +340,28 @@ def lstm(
             t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
             gates = shift(xw, ((t * d.batch + first) * blocks + block) * 4 * unit)
             x = shift(before, first * padded)
-            product(x, padded, weights, gates, 4 * padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
+            product(x, padded, weights, gates, 4 * padded, many, d.size, ACCUMULATE, x, tile.rows, tile.vectors, tile.lanes)
             for b in range(first, first + many):
-                z, old, new = (
-                    shift(gates, (b - first) * 4 * padded),
-                    shift(before, b * padded + at),
-                    shift(after, b * padded + at),
-                )
-                alive = step < valid_steps(lengths, b, d.steps)
+                old, new = shift(before, b * padded + at), shift(after, b * padded + at)
+                z, alive = shift(gates, (b - first) * 4 * padded), step < valid_steps(lengths, b, d.steps)
                 if alive:
                     cell = shift(c, b * padded + at)
-                    update_cell(z, unit, peep, cell, new, act, f, g, k, width)
+                    update_cell(z, unit, peep, cell, new, act, tile.width)
                 else:
-                    keep(old, new, width)
+                    keep(old, new, tile.width)
     put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
 @native
 @extents(
-    xw="steps * batch * ceildiv(size, unit) * 3 * unit",
-    r="ceildiv(size, unit) * size * 2 * unit",
-    new="ceildiv(size, unit) * size * unit",
-    lengths="batch",
-    h="batch * ceildiv(size, unit) * unit",
-    y="walk(offset, steps, later, batch, stride, size, 1)",
-    reset="batch * ceildiv(size, unit) * unit",
+    xw="d.steps * d.batch * ceildiv(d.size, tile.unit) * 3 * tile.unit",
+    r="ceildiv(d.size, tile.unit) * d.size * 2 * tile.unit",
+    new="ceildiv(d.size, tile.unit) * d.size * tile.unit",
+    lengths="d.batch",
+    h="d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    y="walk(d.offset, d.steps, d.later, d.batch, d.stride, d.size, 1)",
+    reset="d.batch * ceildiv(d.size, tile.unit) * tile.unit",
 )
 def gru(
     xw: Ptr,
@@ -373,30 +372,24 @@ def gru(
     y: Ptr,
     reset: Ptr,
     d: Direction,
-    width: int,
     act: GateFunctions,
-    f: Static,
-    g: Static,
-    rows: Static,
-    vectors: Static,
-    across: Static,
-    lanes: Static,
-    unit: Static,
+    tile: UnitTile,
     part: int,
     parts: int,
 ) -> int:
-    """Two rounds are a step of one direction: its gates, then its state. xw (steps, batch, blocks, 3, unit), gates z, r, h, is written
-    to; r is a panel of 2 unit columns a block, of z and r, `new` one of unit columns; y as in `lstm`.
+    """y[t * later + b * stride + offset :] (size,) = h after step t: gates z, r, h = xw (steps, batch, blocks, 3, unit) + h @ r, new.
 
-    h (batch, blocks * unit) is start and end state; reset, of the same size, is scratch: gate r times h.
+    Two rounds are a step of one direction: its gates, then its state. xw is written to; r is a panel of 2 unit columns a block, of z
+    and r, `new` one of unit columns. h (batch, blocks * unit) is start and end state; reset, of the same size, is scratch: gate r
+    times h. Spec: ONNX GRU-22.
     """
-    turn, own = part // parts, part % parts
+    turn, own, unit = part // parts, part % parts, tile.unit
     blocks, step, opens = (d.size + unit - 1) // unit, turn // 2, turn % 2 == 0
-    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    top, bottom, left, right = share(d.batch, blocks, own, parts, tile.rows)
     padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
     if step >= d.steps:
         return OK
-    gather(shift(h if opens else reset, top * padded), (bottom - top) * padded, parts, lanes)
+    gather(shift(h if opens else reset, top * padded), (bottom - top) * padded, parts, tile.lanes)
     for block in range(left, right):
         at, weights, final = block * unit, shift(r, block * d.size * 2 * unit), shift(new, block * d.size * unit)
         for first in range(top, bottom, many):
@@ -404,51 +397,47 @@ def gru(
             gates = shift(xw, ((t * d.batch + first) * blocks + block) * 3 * unit)
             if opens:
                 x = shift(h, first * padded)
-                product(x, padded, weights, gates, 3 * padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
+                product(x, padded, weights, gates, 3 * padded, many, d.size, ACCUMULATE, x, tile.rows, tile.vectors, tile.lanes)
             else:
                 x, z = shift(reset, first * padded), shift(gates, 2 * unit)
-                product(x, padded, final, z, 3 * padded, many, d.size, ACCUMULATE, x, rows, across, lanes)
+                product(x, padded, final, z, 3 * padded, many, d.size, ACCUMULATE, x, tile.rows, tile.across, tile.lanes)
             for b in range(first, first + many):
                 z, own_h = shift(gates, (b - first) * 3 * padded), shift(h, b * padded + at)
                 alive = step < valid_steps(lengths, b, d.steps)
                 if alive and opens:
-                    open_gates(z, own_h, shift(reset, b * padded + at), act.limit, act.a0, act.b0, f, unit, width)
+                    open_gates(z, own_h, shift(reset, b * padded + at), act, unit, tile.width)
                 elif alive:
-                    blend_state(z, shift(z, 2 * unit), own_h, own_h, act.limit, act.a1, act.b1, g, width)
+                    blend_state(z, shift(z, 2 * unit), own_h, own_h, act, tile.width)
     if not opens:
         put_all(h, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
 @native
-def open_gates(
-    gates: Ptr, h: Ptr, reset: Ptr, limit: float, alpha: float, beta: float, f: Static, across: int, count: int
-) -> None:
-    """From sums to gates z, in place, and r, as reset = r * h."""
+def open_gates(gates: Ptr, h: Ptr, reset: Ptr, act: GateFunctions, across: int, count: int) -> None:
+    """Turn sums into gates: z in place, and r as reset = r * h."""
     for j in range(count):
-        gates[j] = activate(clip(gates[j], limit), f, alpha, beta)
-        reset[j] = activate(clip(gates[across + j], limit), f, alpha, beta) * h[j]
+        gates[j] = activate(clip(gates[j], act.limit), act.f, act.a0, act.b0)
+        reset[j] = activate(clip(gates[across + j], act.limit), act.f, act.a0, act.b0) * h[j]
 
 
 @native
-def blend_state(
-    gate: Ptr, sums: Ptr, h: Ptr, after: Ptr, limit: float, alpha: float, beta: float, g: Static, count: int
-) -> None:
+def blend_state(gate: Ptr, sums: Ptr, h: Ptr, after: Ptr, act: GateFunctions, count: int) -> None:
     """after = (1 - gate) * g(sums) + gate * h."""
     for j in range(count):
         z = gate[j]
-        after[j] = (like(z, 1) - z) * activate(clip(sums[j], limit), g, alpha, beta) + z * h[j]
+        after[j] = (like(z, 1) - z) * activate(clip(sums[j], act.limit), act.g, act.a1, act.b1) + z * h[j]
 
 
 @native
 @extents(
-    xw="steps * batch * ceildiv(size, unit) * 3 * unit",
-    r="ceildiv(size, unit) * size * 3 * unit",
-    recurrent_bias="ceildiv(size, unit) * 3 * unit",
-    lengths="batch",
-    h="2 * batch * ceildiv(size, unit) * unit",
-    y="walk(offset, steps, later, batch, stride, size, 1)",
-    sums="batch * ceildiv(size, unit) * 3 * unit",
+    xw="d.steps * d.batch * ceildiv(d.size, tile.unit) * 3 * tile.unit",
+    r="ceildiv(d.size, tile.unit) * d.size * 3 * tile.unit",
+    recurrent_bias="ceildiv(d.size, tile.unit) * 3 * tile.unit",
+    lengths="d.batch",
+    h="2 * d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    y="walk(d.offset, d.steps, d.later, d.batch, d.stride, d.size, 1)",
+    sums="d.batch * ceildiv(d.size, tile.unit) * 3 * tile.unit",
 )
 def linear_gru(
     xw: Ptr,
@@ -459,24 +448,19 @@ def linear_gru(
     y: Ptr,
     sums: Ptr,
     d: Direction,
-    width: int,
     act: GateFunctions,
-    f: Static,
-    g: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    unit: Static,
+    tile: UnitTile,
     part: int,
     parts: int,
 ) -> int:
-    """As `gru`, the reset gate applied after the product with the recurrence weights, as in cuDNN: one round a step, h as in `lstm`.
+    """Compute `gru` with the reset gate after the product with the recurrence weights, as in cuDNN: one round a step, h as in `lstm`.
 
     r is a panel of 3 unit columns a block, gates z, r, h, and recurrent_bias (blocks, 3, unit); sums are scratch for their products.
+    Spec: ONNX GRU-22.
     """
-    step, own = part // parts, part % parts
+    step, own, unit = part // parts, part % parts, tile.unit
     blocks = (d.size + unit - 1) // unit
-    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    top, bottom, left, right = share(d.batch, blocks, own, parts, tile.rows)
     padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
     before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
     mode = 0 if null(recurrent_bias) else BIAS
@@ -488,36 +472,36 @@ def linear_gru(
         for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
             x, target = shift(before, first * padded), shift(sums, (first * blocks + block) * 3 * unit)
-            product(x, padded, weights, target, 3 * padded, many, d.size, mode, bias, rows, vectors, lanes)
+            product(x, padded, weights, target, 3 * padded, many, d.size, mode, bias, tile.rows, tile.vectors, tile.lanes)
             for b in range(first, first + many):
                 gates = shift(xw, ((t * d.batch + b) * blocks + block) * 3 * unit)
                 hidden, old = shift(sums, (b * blocks + block) * 3 * unit), shift(before, b * padded + at)
                 new, alive = shift(after, b * padded + at), step < valid_steps(lengths, b, d.steps)
                 if alive:
-                    reset_sums(gates, hidden, act.limit, act.a0, act.b0, f, unit, width)
-                    blend_state(gates, shift(gates, 2 * unit), old, new, act.limit, act.a1, act.b1, g, width)
+                    reset_sums(gates, hidden, act, unit, tile.width)
+                    blend_state(gates, shift(gates, 2 * unit), old, new, act, tile.width)
                 else:
-                    keep(old, new, width)
+                    keep(old, new, tile.width)
     put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
 @native
-def reset_sums(gates: Ptr, hidden: Ptr, limit: float, alpha: float, beta: float, f: Static, across: int, count: int) -> None:
-    """In place: gate z from the sums of both products, and the sum of the new state, its hidden share times gate r."""
+def reset_sums(gates: Ptr, hidden: Ptr, act: GateFunctions, across: int, count: int) -> None:
+    """Write gate z from the sums of both products, and the sum of the new state with its hidden share times gate r, in place."""
     for j in range(count):
-        gates[j] = activate(clip(gates[j] + hidden[j], limit), f, alpha, beta)
-        r = activate(clip(gates[across + j] + hidden[across + j], limit), f, alpha, beta)
+        gates[j] = activate(clip(gates[j] + hidden[j], act.limit), act.f, act.a0, act.b0)
+        r = activate(clip(gates[across + j] + hidden[across + j], act.limit), act.f, act.a0, act.b0)
         gates[2 * across + j] += r * hidden[2 * across + j]
 
 
 @native
 @extents(
-    xw="steps * batch * ceildiv(size, unit) * unit",
-    r="ceildiv(size, unit) * size * unit",
-    lengths="batch",
-    h="2 * batch * ceildiv(size, unit) * unit",
-    y="walk(offset, steps, later, batch, stride, size, 1)",
+    xw="d.steps * d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    r="ceildiv(d.size, tile.unit) * d.size * tile.unit",
+    lengths="d.batch",
+    h="2 * d.batch * ceildiv(d.size, tile.unit) * tile.unit",
+    y="walk(d.offset, d.steps, d.later, d.batch, d.stride, d.size, 1)",
 )
 def rnn(
     xw: Ptr,
@@ -526,22 +510,21 @@ def rnn(
     h: Ptr,
     y: Ptr,
     d: Direction,
-    width: int,
     limit: float,
+    f: Static,
     a0: float,
     b0: float,
-    f: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    unit: Static,
+    tile: UnitTile,
     part: int,
     parts: int,
 ) -> int:
-    """As `lstm`, of one gate and without a cell: xw (steps, batch, blocks, unit), r a panel of unit columns a block."""
-    step, own = part // parts, part % parts
+    """Compute `lstm` with one gate and without a cell: xw (steps, batch, blocks, unit), r a panel of unit columns a block.
+
+    Spec: ONNX RNN-22.
+    """
+    step, own, unit = part // parts, part % parts, tile.unit
     blocks = (d.size + unit - 1) // unit
-    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    top, bottom, left, right = share(d.batch, blocks, own, parts, tile.rows)
     padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
     before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
     if step >= d.steps:
@@ -552,19 +535,20 @@ def rnn(
         for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
             x, sums = shift(before, first * padded), shift(xw, (t * d.batch + first) * padded + at)
-            product(x, padded, weights, sums, padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
+            product(x, padded, weights, sums, padded, many, d.size, ACCUMULATE, x, tile.rows, tile.vectors, tile.lanes)
             for b in range(first, first + many):
                 z, new = shift(sums, (b - first) * padded), shift(after, b * padded + at)
                 alive = step < valid_steps(lengths, b, d.steps)
                 if alive:
-                    activate_sums(z, new, limit, a0, b0, f, width)
+                    activate_sums(z, new, limit, a0, b0, f, tile.width)
                 else:
-                    keep(shift(before, b * padded + at), new, width)
+                    keep(shift(before, b * padded + at), new, tile.width)
     put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
 @native
 def activate_sums(sums: Ptr, h: Ptr, limit: float, alpha: float, beta: float, f: Static, count: int) -> None:
+    """h (count,) = f(sums), the sums clipped."""
     for j in range(count):
         h[j] = activate(clip(sums[j], limit), f, alpha, beta)

@@ -1,4 +1,4 @@
-"""Attention, and what its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
+"""Attention, and parts that its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from ort_lite_cpu.types import HALVES
 
 
 class Heads(Record):
-    """A tensor in memory as (batch, heads, rows, size), `size` last and contiguous, the others at their steps from `at`."""
+    """A tensor in memory as (batch, heads, rows, size), `size` contiguous, the other axes at their steps from `at`."""
 
     tensor: Tensor
     shape: Shape
@@ -29,20 +29,9 @@ class Heads(Record):
     at: Dim = 0
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """Return the tensor's dimensions, keyed by the kernels' parameter names."""
-        batch, heads, rows, size = self.shape
-        return {"batch": batch, "heads": heads, "rows": rows, "size": size}
-
-    def arguments(self, prefix: str) -> dict[str, Any]:
-        """Return the tensor's offset and strides, keyed by the kernels' parameter names."""
-        return {f"{prefix}_at": self.at, **step_arguments(prefix, self.steps)}
-
-
-def step_arguments(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
-    """Steps from one batch, head and row to the next, by the names of the kernels' parameters."""
-    batch, head, row = steps
-    return {f"{prefix}_batch": batch, f"{prefix}_head": head, f"{prefix}_row": row}
+    def place(self) -> tuple[Dim, Dim, Dim, Dim]:
+        """The tensor's offset and strides."""
+        return self.at, *self.steps
 
 
 def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
@@ -56,7 +45,7 @@ def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
 
 
 def columns_of(op: NodeLowering, x: Tensor, heads: Dim, start: Dim, width: Dim) -> Heads:
-    """Columns `start` to `start + width` of (B, S, columns) as heads."""
+    """Return columns `start` to `start + width` of (B, S, columns) as heads."""
     batch, rows, columns = x.shape
     size = floordiv(width, heads)
     if isinstance(heads, int) and heads < 1:
@@ -73,18 +62,15 @@ class Mask(Record):
     columns: Dim = (1 << 62) - 1
 
     @property
-    def kind(self) -> str:
-        """The mask's kind: "add", "bool", or "" without a mask."""
-        return "" if self.tensor is None else "bool" if self.tensor.dtype == "bool" else "add"
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The mask's strides, width and kind, keyed by the kernels' parameter names."""
-        return {**step_arguments("m", self.steps), "columns": self.columns, "masked": self.kind}
+    def kind(self) -> int:
+        """The mask's kind, as kernels number them."""
+        if self.tensor is None:
+            return kernels.NO_MASK
+        return kernels.BOOLS if self.tensor.dtype == "bool" else kernels.ADDENDS
 
 
 def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
-    """A mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
+    """Return a mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
     if len(tensor.shape) > 4:
         raise op.reject(f"a mask of rank {len(tensor.shape)}")
     shape = (*(1,) * (4 - len(tensor.shape)), *tensor.shape)
@@ -96,8 +82,12 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     return Mask(tensor, steps, shape[3])
 
 
+_HALVES = ("", "float16", "bfloat16")
+"""Types by the numbers that kernels take: NO_HALF, FLOAT16, BFLOAT16."""
+
+
 class AttentionOptions(Record):
-    """The options of attention, apart from its operands. Fields are parameters of the kernel `gemm.attention.attend`."""
+    """The options of attention, apart from its operands; see the kernels' `ScoreRules`."""
 
     scale: float = 0.0
     """0: 1 / sqrt(head size)."""
@@ -105,35 +95,34 @@ class AttentionOptions(Record):
     left: int = -1
     right: int = -1
     past: Dim = 0
+    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries."""
     lengths: Tensor | None = None
     extra: int = 0
-    anchored: Dim = 0
     sink: Tensor | None = None
     stage: int = kernels.NOTHING
     half: str = ""
-    """The 16-bit type to which every step but those of the softmax is rounded, or "". So are q and k, which are scaled already."""
+    """The 16-bit type to which every step except those of the softmax is rounded, or "". q and k are then scaled and rounded."""
     precision: str = ""
     """The 16-bit type to which the softmax is rounded, or ""."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """All but the scale, which goes to one of two kernels."""
-        window = {"left": min(self.left, kernels.FAR), "right": min(self.right, kernels.FAR)}
-        keys = {"past": self.past, "extra": self.extra, "anchored": self.anchored}
-        rounding = {"half": self.half, "precision": self.precision}
-        return {**keys, **window, **rounding, "softcap": self.softcap, "output": self.stage}
+    def score_rules(self, mask: Mask) -> kernels.ScoreRules:
+        """Return the rules for scores with this mask, for kernels."""
+        half, precision = (_HALVES.index(dtype) for dtype in (self.half, self.precision))
+        window = min(self.left, kernels.FAR), min(self.right, kernels.FAR)
+        rules: Any = (self.past, self.extra, *window, mask.columns, *mask.steps, mask.kind, self.stage, half, precision)
+        return kernels.ScoreRules(*rules)
 
 
 def emit_attention(
     op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None = None
 ) -> None:
-    """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
+    """Emit y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
-    What reads keys and values in place serves few query rows, what packs them first serves many: where their number is open,
-    both are there and one of them has nothing to do. What the kernels believe of the operands' shapes is required here.
+    One kernel reads keys and values in place for few query rows; another one for many rows needs them packed. If the number of rows is
+    symbolic, both are emitted, and one of them has nothing to do. The shapes that the kernels assume are required here.
     """
     batch, heads, rows, size = q.shape
-    kv_heads, length, value_size = k.shape[1], k.shape[2], v.shape[3]
+    length, value_size = k.shape[2], v.shape[3]
     agree(op, q, k, v)
     op.agree(y.shape, (*q.shape[:3], value_size), "the result does not fit queries and values")
     _check_others(op, q, k, rules, scores)
@@ -142,31 +131,32 @@ def emit_attention(
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
     others = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
-    sizes = {**q.sizes, "length": length, "value_size": value_size}
-    given = {**sizes, **q.arguments("q"), **step_arguments("y", y.steps), **mask.arguments, **rules.arguments}
-    given |= {"group": floordiv(heads, kv_heads), "room": room}
-    places = {**k.arguments("k"), **v.arguments("v"), "scale": rules.scale}
+    sizes: Any = (*q.shape, value_size, *q.place, *y.steps)
+    stored: Any = (*k.shape[1:3], rules.scale, rules.softcap, *k.place, *v.place)
+    g, kv, own = kernels.AttentionHeads(*sizes), kernels.Keys(*stored), rules.score_rules(mask)
     many = less(kernels.FEW, rows)
     work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
     if not same(many, 1):
         operands = [q.tensor, k.tensor, v.tensor, *others]
-        op.emit(kernels.attend_few, operands, **given, **places, work=select(many, 0, work * 4))
+        op.emit(kernels.attend_few, operands, g=g, kv=kv, rules=own, work=select(many, 0, work * 4))
     if not same(many, 0):
-        keys, values = _pack_heads(op, k, v, {**sizes, **places, "heads": kv_heads}, tile, many)
-        lanes: dict[str, Any] = {"tall": tile.rows, "vectors": tile.vectors, "lanes": tile.lanes}
-        op.emit(kernels.attend, [q.tensor, keys, values, *others], **given, **lanes, work=select(many, work, 0))
+        keys, values = _pack_heads(op, k, v, g, kv, tile, many)
+        packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes)
+        operands = [q.tensor, keys, values, *others]
+        op.emit(kernels.attend, operands, g=g, kv=packed, rules=own, work=select(many, work, 0))
 
 
-def _pack_heads(op: NodeLowering, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
-    """Keys and values as `attend` reads them; without elements, and without work, where `many` is 0."""
-    batch, size, value_size = given["batch"], given["size"], given["value_size"]
-    kv_heads, length = k.shape[1], k.shape[2]
+def _pack_heads(
+    op: NodeLowering, k: Heads, v: Heads, g: kernels.AttentionHeads, kv: kernels.Keys, tile: Tile, many: Dim
+) -> tuple[Tensor, Tensor]:
+    """Emit the packing of keys and values for `attend`. If `many` is 0, they have no elements and cost no work."""
+    batch, kv_heads, length, size = k.shape
+    value_size = v.shape[3]
     rows, columns = (ceildiv(dim, tile.columns) * tile.columns for dim in (length, value_size))
     keys = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * rows * size, 0),))
     values = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * length * columns, 0),))
     work = select(many, batch * kv_heads * length * (size + value_size), 0)
-    lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes}
-    op.emit(kernels.pack_heads, [k.tensor, v.tensor, keys, values], **given, **lanes, work=work)
+    op.emit(kernels.pack_heads, [k.tensor, v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work)
     return keys, values
 
 
@@ -194,7 +184,7 @@ def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: AttentionOptions,
 
 
 def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:
-    """`new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself where there is no past."""
+    """Return `new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself without a past."""
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
         return new
@@ -217,7 +207,7 @@ def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> 
 
 
 def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
-    """Writes both, one behind the other along the rows, to (batch, heads, rows, size) at `present_at`."""
+    """Emit copies of both, one behind the other along the rows, to (batch, heads, rows, size) at `present_at`."""
     batch, heads, rows, size = new.shape
     before: Dim = 0
     total = rows
@@ -232,9 +222,10 @@ def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, pas
 
 @operator("Attention", since=23, types=REAL | frozenset(HALVES))
 def attention(op: NodeLowering) -> None:
-    """Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq. Spec: ONNX Attention-25.
+    """Emit attention of Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq.
 
-    16-bit floats are computed as float32 and rounded once; with `CPUOptions.steps` wherever an operator of its function ends.
+    16-bit floats are computed as float32 and rounded once, or, with `CPUOptions.steps`, after each operator of the function.
+    Spec: ONNX Attention-25.
     """
     wide = _softmax_type(op)
     half = op.raw(0).dtype if op.raw(0).dtype in op.options.steps and wide == "float32" else ""
@@ -259,7 +250,7 @@ def attention(op: NodeLowering) -> None:
 
 
 def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
-    """Input nonpad_kv_seqlen (B,): how many keys of each sample count."""
+    """Return input nonpad_kv_seqlen (B,), the number of keys of each sample that count."""
     if not op.has(6):
         return None
     if op.has(4) or op.has(5):
@@ -276,9 +267,8 @@ def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: 
         softcap=float(op.attr("softcap", 0.0)),
         left=op.attr("left_window_size", -1),
         right=0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1),
-        past=0 if past is None else past.shape[2],
+        past=past.shape[2] if past is not None else 0 if lengths is None else -1,
         lengths=lengths,
-        anchored=int(past is None and lengths is not None),
         stage=_stage(op) if op.wants(3) else kernels.NOTHING,
         half=half,
         precision=precision,
@@ -293,20 +283,20 @@ def _stage(op: NodeLowering) -> int:
 
 
 def _softmax_type(op: NodeLowering) -> DType:
-    """float64 if any operand is, or the softmax of float32 is asked to be; one of 16 bits cannot tell."""
+    """Return float64 if any operand is, or if softmax_precision asks for it and operands are not of 16 bits; else float32."""
     types = {op.raw(index).dtype for index in range(3)}
     double = op.attr("softmax_precision", 0) == to_onnx("float64") and op.raw(0).dtype not in HALVES
     return "float64" if "float64" in types or double else "float32"
 
 
 def _softmax_precision(op: NodeLowering, half: DType) -> DType:
-    """The 16-bit type that softmax_precision names, by default the operands', else ""."""
+    """Return the 16-bit type that softmax_precision names, by default that of the operands, else ""."""
     asked = op.attr("softmax_precision", 0)
     return next((dtype for dtype in HALVES if asked == to_onnx(dtype)), "" if asked else half)
 
 
 def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
-    """Queries or keys times the root of the scale, both of 16 bits, as float32."""
+    """Return queries or keys times the root of the scale, both of 16 bits, as float32."""
     widen, narrow = HALVES[half]
     scale = float(op.attr("scale", 0.0))
     root = "sqrt({s0})" if scale else "sqrt(like({0}, 1) / sqrt({s0}))"
@@ -315,7 +305,7 @@ def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
 
 
 def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
-    """The same heads of a tensor that lies alike."""
+    """Return the same heads of a tensor with the same layout."""
     return Heads(tensor, heads.shape, heads.steps, heads.at)
 
 
@@ -324,7 +314,7 @@ def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:
 
 
 def _target(op: NodeLowering, index: int, dtype: DType) -> Tensor:
-    """Memory for an output, in the element type in which it is computed."""
+    """Return memory for an output, in the element type in which it is computed."""
     info = op.info(index)
     assert info.shape is not None
     return op.output(index) if info.dtype == dtype else op.temporary(dtype, info.shape)

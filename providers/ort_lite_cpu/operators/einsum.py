@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.matmul import INTEGERS, Product, batches, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -31,11 +30,12 @@ class Term(Record):
 
 
 WIDER = {"int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
+"""The type in which sums of a narrow integer type are computed."""
 
 
 @operator("Einsum", since=12, types=REAL | INTEGERS | WIDER.keys())
 def einsum(op: NodeLowering) -> None:
-    """Operands are joined from left to right; what only one of them has, and nobody else wants, is summed first.
+    """Emit the equation. Operands are joined from left to right; labels that only one of them has are summed first.
 
     Integers wrap. Spec: ONNX Einsum-12.
     """
@@ -55,7 +55,7 @@ def einsum(op: NodeLowering) -> None:
 
 
 def _labels(op: NodeLowering) -> tuple[list[list[str]], list[str]]:
-    """Labels of each operand's axes and of the result's. Axes of an ellipsis are numbered from its end, where they are aligned."""
+    """Return the labels of each operand's axes and of the result's. Axes of an ellipsis are numbered from its end."""
     left, arrow, right = op.attr("equation").replace(" ", "").partition("->")
     terms = [_split(term, len(op.raw(k).shape)) for k, term in enumerate(left.split(","))]
     spread = max(sum(len(label) > 1 for label in term) for term in terms)
@@ -103,15 +103,17 @@ def row_sums(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
 
 
 class _Contraction:
-    """One equation's sizes, and the order that its result wants."""
+    """The sizes of one equation, and the order of its result."""
 
     def __init__(self, op: NodeLowering, sizes: dict[str, Dim], result: Sequence[str]) -> None:
         self.op, self.sizes, self.result = op, sizes, list(result)
 
     def dims(self, labels: Sequence[str]) -> tuple[Dim, ...]:
+        """Return the dimensions of the labels."""
         return tuple(self.sizes[label] for label in labels)
 
     def size(self, labels: Sequence[str]) -> Dim:
+        """Return the product of the dimensions of the labels."""
         return product(self.dims(labels))
 
     def order(self, labels: Collection[str]) -> list[str]:
@@ -126,7 +128,7 @@ class _Contraction:
         )
 
     def arrange(self, term: Term, labels: Sequence[str]) -> Tensor:
-        """The term in memory with its axes, all of them, in the order of `labels`."""
+        """Return the term in memory, with all its axes in the order of `labels`."""
         dims = self.dims(labels)
         if self.lies(term, labels) and same(term.tensor.size, product(dims)):
             return Tensor(term.tensor.dtype, dims, term.tensor.buffer)
@@ -136,10 +138,11 @@ class _Contraction:
         return made
 
     def term(self, tensor: Tensor, labels: Sequence[str]) -> Term:
+        """Return a contiguous tensor with these labels as a term."""
         return Term(tensor, dict(zip(labels, contiguous(self.dims(labels)), strict=True)))
 
     def sum_out(self, term: Term, wanted: Collection[str]) -> Term:
-        """Without the labels that nobody wants."""
+        """Return the term summed over its labels that are not in `wanted`."""
         kept = self.order([label for label in term.strides if label in wanted])
         gone = [label for label in term.strides if label not in wanted]
         if not gone:
@@ -150,7 +153,7 @@ class _Contraction:
         return self.term(made, kept)
 
     def join(self, a: Term, b: Term, wanted: Collection[str]) -> Term:
-        """The product, summed over what both have and nobody wants."""
+        """Return the product, summed over labels that both have and that are not in `wanted`."""
         a = self.sum_out(a, {*wanted, *b.strides})
         b = self.sum_out(b, {*wanted, *a.strides})
         shared = [label for label in a.strides if label in b.strides]
@@ -167,21 +170,17 @@ class _Contraction:
         order = [*batch, *columns, *inner] if transposed else [*batch, *inner, *columns]
         constant = None if batch else self._matrix(b, order, n if transposed else k)
         if dtype not in REAL:
-            self._emit_integers(x, self.arrange(b, order), y, m=m, n=n, k=k, count=count)
+            loops, work = batches(1, 1, count, 0, 0, m * k, 0, 0, k * n), spec.work * count * 8
+            self.op.emit(kernels.integer_matmul, [x, self.arrange(b, order), y], m=m, n=n, k=k, g=loops, work=work)
         elif constant is not None:
             emit_gemm(self.op, spec, x, constant, source=constant, y=y)
         else:
-            emit_dynamic_gemm(self.op, spec, x, self.arrange(b, order), y, (1, 1, count, 0, 0, m * k, 0, 0, k * n), count)
+            loops = batches(1, 1, count, 0, 0, m * k, 0, 0, n * k)
+            emit_dynamic_gemm(self.op, spec, x, self.arrange(b, order), y, loops, count)
         return self.term(y, [*batch, *rows, *columns])
 
-    def _emit_integers(self, x: Tensor, w: Tensor, y: Tensor, m: Dim, n: Dim, k: Dim, count: Dim) -> None:
-        """y (count, m, n) = x (count, m, k) times w (count, k, n)."""
-        dims: dict[str, Any] = {"d0": 1, "d1": 1, "d2": count}
-        steps: dict[str, Any] = {"a0": 0, "a1": 0, "a2": m * k, "b0": 0, "b1": 0, "b2": k * n}
-        self.op.emit(kernels.integer_matmul, [x, w, y], m=m, n=n, k=k, **dims, **steps, work=Product(m, n, k).work * count * 8)
-
     def _matrix(self, term: Term, labels: Sequence[str], rows: Dim) -> Array | None:
-        """A constant right operand with its axes in this order, as a matrix of so many rows, to be packed while lowering."""
+        """Return a constant right operand with its axes in this order, as a matrix of `rows` rows, or None."""
         array = term.tensor.constant
         dims = [dim for dim in self.dims(labels) if isinstance(dim, int)]
         steps = [step for step in (term.strides[label] for label in labels) if isinstance(step, int)]
@@ -192,7 +191,7 @@ class _Contraction:
         return view.reshape(rows, -1)
 
     def _outer(self, a: Term, b: Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Term:
-        """The products of all pairs: elementwise, by broadcasting."""
+        """Return the products of all pairs: elementwise, by broadcasting."""
         shared, own, other = self.dims(batch), self.dims(rows), self.dims(columns)
         x = self.op.view(self.arrange(a, [*batch, *rows]), (*shared, *own, *(1,) * len(other)))
         y = self.op.view(self.arrange(b, [*batch, *columns]), (*shared, *(1,) * len(own), *other))

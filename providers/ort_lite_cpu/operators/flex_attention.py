@@ -7,19 +7,18 @@ from ort_lite.dtypes import DType, from_onnx
 from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import floordiv, product
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import AttentionOptions, Mask, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
-from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm
+from ort_lite_cpu.operators.matmul import Product, batches, emit_dynamic_gemm
 from ort_lite_cpu.operators.softmax import emit_softmax
 from ort_lite_cpu.registry import REAL, operator
 
 
 @operator("FlexAttention", domain="ai.onnx.preview", types=REAL)
 def flex_attention(op: NodeLowering) -> None:
-    """Q (B, Hq, S, D), K and V with a number of heads that divides Hq. The graphs run between two segments.
+    """Emit attention of Q (B, Hq, S, D) to K and V with a number of heads that divides Hq. The graphs run between two segments.
 
     Spec: ONNX preview FlexAttention-1.
     """
@@ -53,16 +52,16 @@ def flex_attention(op: NodeLowering) -> None:
 
 
 def _batch(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
-    """y = a @ b for (B, heads, m, k) and a b with fewer heads."""
+    """Emit y = a @ b for a (B, heads, m, k) and a b with fewer heads."""
     batch, heads, kv_heads = a.shape[0], a.shape[1], b.shape[1]
     group = floordiv(heads, kv_heads)
     one, other = spec.m * spec.k, spec.k * spec.n
-    loops: tuple[Dim, ...] = (batch, kv_heads, group, heads * one, group * one, one, kv_heads * other, other, 0)
+    loops = batches(batch, kv_heads, group, heads * one, group * one, one, kv_heads * other, other, 0)
     emit_dynamic_gemm(op, spec, a, b, y, loops, batch * heads)
 
 
 def _apply_graph(op: NodeLowering, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
-    """x after a graph that takes it, and gives as much, in elements of type `precision`."""
+    """Return x after a graph that maps it to a tensor of its shape, in elements of type `precision`."""
     if graph is None:
         return x
     captures = captures_of(op, graph)

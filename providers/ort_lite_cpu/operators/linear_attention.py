@@ -1,6 +1,6 @@
-"""LinearAttention, whose keys and values live in a matrix that each step updates, and CausalConvWithState, its companion."""
+"""LinearAttention, which keeps keys and values in a matrix that each step updates, and CausalConvWithState, its companion."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
@@ -12,24 +12,42 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 COLUMNS = 64
-"""Columns of a state that are updated together: they do not depend on the others."""
+"""The columns of a state that are updated together: they do not depend on the others."""
 LONGEST = 1 << 31
-"""Dilations below this: with as many taps as there can be, no product of them overflows."""
+"""The limit of dilations: below it, no product of a dilation and the number of taps overflows."""
 
 _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
-"""update_rule -> (old keys fade, what a key has already is taken off)."""
+"""update_rule -> (True if old keys fade, True if the old value of a key is subtracted)."""
+
+
+class LinearAttentionSizes(NamedTuple):
+    """Sizes: q (batch, steps, heads, size), k (.., kv_heads, size), v (.., kv_heads, width) and y (.., outs, width)."""
+
+    batch: int
+    steps: int
+    heads: int
+    kv_heads: int
+    outs: int
+    size: int
+    width: int
+    decay_size: int
+    """The numbers of decay for one head: size or 1."""
+    betas: int
+    """The numbers of beta for one step: kv_heads or 1."""
+    scale: float
+    """Factor of the queries; 0: 1 / sqrt(size)."""
 
 
 @native(fastmath=REDUCE)
 @extents(
-    q="batch * steps * heads * size",
-    k="batch * steps * kv_heads * size",
-    v="batch * steps * kv_heads * width",
-    past="batch * kv_heads * size * width",
-    decay="walk(0, batch * steps * kv_heads, decay_size, select(less(1, decay_size), size, 1), 1)",
-    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)",
-    y="batch * steps * outs * width",
-    state="batch * kv_heads * size * width",
+    q="g.batch * g.steps * g.heads * g.size",
+    k="g.batch * g.steps * g.kv_heads * g.size",
+    v="g.batch * g.steps * g.kv_heads * g.width",
+    past="g.batch * g.kv_heads * g.size * g.width",
+    decay="walk(0, g.batch * g.steps * g.kv_heads, g.decay_size, select(less(1, g.decay_size), g.size, 1), 1)",
+    beta="walk(0, g.batch * g.steps, g.betas, select(less(1, g.betas), g.kv_heads, 1), 1)",
+    y="g.batch * g.steps * g.outs * g.width",
+    state="g.batch * g.kv_heads * g.size * g.width",
     scratch="parts * COLUMNS",
 )
 def recur(
@@ -42,16 +60,7 @@ def recur(
     y: Ptr,
     state: Ptr,
     scratch: Ptr,
-    batch: int,
-    steps: int,
-    heads: int,
-    kv_heads: int,
-    outs: int,
-    size: int,
-    width: int,
-    decay_size: int,
-    betas: int,
-    scale: float,
+    g: LinearAttentionSizes,
     gated: Static,
     delta: Static,
     part: int,
@@ -59,14 +68,14 @@ def recur(
 ) -> int:
     """Compute for each step: state *= exp(decay); state += outer(k, (v - k @ state) * beta); y = scale * q @ state.
 
-    q (batch, steps, heads, size), k (batch, steps, kv_heads, size), v (.., kv_heads, width), y (.., outs, width), past, which may
-    be null, and state (batch, kv_heads, size, width), decay (.., kv_heads, decay_size: size or 1), beta (.., betas). scratch:
+    past, which may be null, and state (batch, kv_heads, size, width), decay (.., kv_heads, decay_size), beta (.., betas). scratch:
     COLUMNS a part. Parts share heads and COLUMNS of their states. Spec: ONNX LinearAttention-27.
     """
-    factor = scale if scale != 0 else 1 / sqrt(float(size))
+    steps, kv_heads, size, width, outs = g.steps, g.kv_heads, g.size, g.width, g.outs
+    factor = g.scale if g.scale != 0 else 1 / sqrt(float(size))
     bunches = (width + COLUMNS - 1) // COLUMNS
     new = part * COLUMNS
-    for job in span(batch * kv_heads * bunches, part, parts):
+    for job in span(g.batch * kv_heads * bunches, part, parts):
         head, first = job // bunches, job % bunches * COLUMNS
         b, h, n = head // kv_heads, head % kv_heads, imin(width - first, COLUMNS)
         s = head * size * width + first
@@ -81,20 +90,20 @@ def recur(
             for d in range(size):
                 row = s + d * width
                 if gated:
-                    fade = exp(decay[(at * kv_heads + h) * decay_size + (d if decay_size > 1 else 0)])
+                    fade = exp(decay[(at * kv_heads + h) * g.decay_size + (d if g.decay_size > 1 else 0)])
                     for m in range(n):
                         state[row + m] *= fade
                 if delta:
                     for m in range(n):
                         scratch[new + m] += k[key + d] * state[row + m]
-            rate = beta[at * betas + (h if betas > 1 else 0)] if delta else like(v, 1)
+            rate = beta[at * g.betas + (h if g.betas > 1 else 0)] if delta else like(v, 1)
             for m in range(n):
                 scratch[new + m] = rate * (v[value + m] - scratch[new + m])
             for d in range(size):
                 for m in range(n):
                     state[s + d * width + m] += k[key + d] * scratch[new + m]
             for o in range(h * (outs // kv_heads), (h + 1) * (outs // kv_heads)):
-                query, out = (at * heads + o * heads // outs) * size, (at * outs + o) * width + first
+                query, out = (at * g.heads + o * g.heads // outs) * size, (at * outs + o) * width + first
                 for m in range(n):
                     y[out + m] = like(y, 0)
                 for d in range(size):
@@ -106,7 +115,10 @@ def recur(
 @operator("LinearAttention", since=27, types=REAL)
 @operator("LinearAttention", domain="com.microsoft", types=REAL)
 def linear_attention(op: NodeLowering) -> None:
-    """Queries (B, T, heads * D), keys and values (B, T, kv heads * size). com.microsoft's may have more kv heads than heads."""
+    """Emit linear attention of queries (B, T, heads * D) to keys and values (B, T, kv heads * size).
+
+    com.microsoft's may have more kv heads than heads. Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
+    """
     rule = op.attr("update_rule", "gated_delta")
     if rule not in _RULES or op.attr("state_window", 0):
         raise op.reject(f"update_rule {rule!r}" if rule not in _RULES else "state_window")
@@ -133,10 +145,10 @@ def linear_attention(op: NodeLowering) -> None:
     state = op.output(1) if state_type == v.dtype else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
     operands = [q, k, v, past, decay, beta, y, state, scratch]
-    sizes: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads, "outs": outs, "size": size, "width": width}
-    rates: dict[str, Any] = {"decay_size": fades, "betas": _for_each(op, "beta", beta, 1, kv_heads)}
-    scale, work = float(op.attr("scale", 0.0)), batch * steps * outs * size * width // 4
-    op.emit(recur, operands, batch=batch, steps=steps, **sizes, **rates, scale=scale, gated=gated, delta=delta, work=work)
+    rates, scale = _for_each(op, "beta", beta, 1, kv_heads), float(op.attr("scale", 0.0))
+    sizes: Any = (batch, steps, heads, kv_heads, outs, size, width, fades, rates, scale)
+    work = batch * steps * outs * size * width // 4
+    op.emit(recur, operands, g=LinearAttentionSizes(*sizes), gated=gated, delta=delta, work=work)
     if state_type is not None and state_type != v.dtype:
         op.set(1, op.cast(state, state_type))
 
@@ -189,8 +201,8 @@ def causal_conv(
 ) -> int:
     """y[b, c, i] = bias[c] + sum of w[c, j] * p[b, c, i + j * dilation], p being the past and then x; silu: times its sigmoid.
 
-    The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The operator looks after the dilation, which
-    is 1 or more. Spec: ONNX CausalConvWithState-27.
+    The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The dilation is 1 or more, which the operator
+    checks. Spec: ONNX CausalConvWithState-27.
     """
     before = (taps - 1) * dilation
     for row in span(batch * channels, part, parts):
@@ -226,13 +238,13 @@ _PLAIN_CONVOLUTION = {
     "input_channels": 0,
     "input_channel_offset": 0,
 }
-"""Attributes of CausalConvWithState of which the kernel knows the default alone; onnxruntime's CPU kernel lacks the last five too."""
+"""Attributes of CausalConvWithState and the only value that is supported; onnxruntime's CPU kernel lacks the last five too."""
 
 
 @operator("CausalConvWithState", since=27, types=REAL)
 @operator("CausalConvWithState", domain="com.microsoft", types=REAL)
 def causal_conv_with_state(op: NodeLowering) -> None:
-    """x (B, C, L), w (C, 1, k) -> y and the state (B, C, (k - 1) * dilation)."""
+    """Emit y and the state (B, C, (k - 1) * dilation) for x (B, C, L) and w (C, 1, k)."""
     for attribute, plain in _PLAIN_CONVOLUTION.items():
         if op.attr(attribute, plain) != plain:
             raise op.reject(f"{attribute} {op.attr(attribute)}")

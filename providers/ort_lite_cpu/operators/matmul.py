@@ -15,6 +15,7 @@ from ort_lite.shapes.dims import Shape, maximum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
+from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels, unpack
 from ort_lite_cpu.lowering.broadcast import broadcast_step, joint_dim, require_broadcast
@@ -26,8 +27,11 @@ from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
+"""The integer types that MatMul takes."""
 ROWS_READ = 4
-"""Rows whose products take about as long as reading the matrix once: a tenth of a nanosecond an element, out of a core's caches."""
+"""The rows whose products last about as long as reading the matrix once: a tenth of a nanosecond an element, outside the caches."""
+ONE_PRODUCT = kernels.Batches(1, 1, 1, 0, 0, 0, 0, 0, 0)
+"""The batches of a single product."""
 
 
 class Product(Record):
@@ -38,7 +42,7 @@ class Product(Record):
     k: Dim
     scale: float = 1.0
     transposed: bool = False
-    """b holds columns: (n, k)."""
+    """True if b holds columns: (n, k)."""
     bias: Tensor | None = None
     residual: Tensor | None = None
     activation: Activation = NONE
@@ -55,7 +59,7 @@ class Product(Record):
 
 
 class MatrixOperand(Record):
-    """A tensor as matrices, (..., rows, columns), wherever its elements lie: `strides` in elements."""
+    """A tensor as matrices (..., rows, columns) with any `strides`, in elements."""
 
     tensor: Tensor
     shape: Shape
@@ -63,7 +67,7 @@ class MatrixOperand(Record):
     constant: Array | None = None
 
     def rearrange(self, order: Sequence[int]) -> MatrixOperand:
-        """The same memory, axes in another order."""
+        """Return the same memory with its axes in another order."""
         array = None if self.constant is None else self.constant.transpose(order)
         return MatrixOperand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
 
@@ -81,13 +85,16 @@ class MatrixOperand(Record):
 # --- Operators
 @operator("MatMul", types=REAL | INTEGERS)
 def matmul(op: NodeLowering) -> None:
-    """Spec: ONNX MatMul-13."""
+    """Emit a @ b. Spec: ONNX MatMul-13."""
     _batch(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
 
 
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
 def fused_matmul(op: NodeLowering) -> None:
-    """alpha * a @ b; either side transposed, its first axis moved behind the batch. Spec: onnxruntime FusedMatMul-1."""
+    """Emit alpha * a @ b; either side may be transposed, its first axis moved behind the batch.
+
+    Spec: onnxruntime FusedMatMul-1.
+    """
     ranks = len(op.raw(0).shape), len(op.raw(1).shape)
     if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:
         raise op.reject(f"transBatchA or transBatchB of inputs of the ranks {ranks[0]} and {ranks[1]}")
@@ -98,7 +105,7 @@ def fused_matmul(op: NodeLowering) -> None:
 
 @operator("Gemm", types=REAL | INTEGERS)
 def gemm(op: NodeLowering) -> None:
-    """Spec: ONNX Gemm-13."""
+    """Emit alpha * a @ b + beta * c. Spec: ONNX Gemm-13."""
     if op.raw(0).dtype in REAL:
         _gemm(op, NONE)
     else:
@@ -107,7 +114,7 @@ def gemm(op: NodeLowering) -> None:
 
 @operator("FusedGemm", domain="com.microsoft", types=REAL)
 def fused_gemm(op: NodeLowering) -> None:
-    """Gemm and an activation. Spec: onnxruntime FusedGemm-1."""
+    """Emit Gemm and an activation. Spec: onnxruntime FusedGemm-1."""
     name = op.attr("activation", "")
     params = [op.attr(f"activation_{key}") for key in ("alpha", "beta", "gamma")]
     act = activation(name, [float(p) for p in params if p is not None])
@@ -126,7 +133,7 @@ def _gemm(op: NodeLowering, act: Activation) -> None:
 
 
 def _integer_gemm(op: NodeLowering) -> None:
-    """Wraps where alpha and beta are 1; with others it computes in float64 from the product on, and truncates."""
+    """Emit Gemm of integers. It wraps if alpha and beta are 1; otherwise it continues the product in float64, and truncates."""
     shape = op.info().shape
     assert shape is not None
     a, b = _turn(_operand(op, 0), op.attr("transA", 0)), _turn(_operand(op, 1), op.attr("transB", 0))
@@ -143,7 +150,7 @@ def _integer_gemm(op: NodeLowering) -> None:
 
 
 def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
-    """Gemm's C: a bias where it is one row, else a residual, in full."""
+    """Return the product with Gemm's C: as a bias if it is one row, else as a residual, in full."""
     c = op.input(2)
     row, column = (1, 1, *c.shape)[-2:]
     require_broadcast(op, (row, column), (spec.m, spec.n))
@@ -164,14 +171,14 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
 
 # --- Kernels
 def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
-    """y = a @ b as MatMul has it, for tensors in memory."""
+    """Emit y = a @ b as MatMul does, for tensors in memory."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
     rows, columns = (MatrixOperand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
     _batch(op, Product(0, 0, 0), rows, columns, y)
 
 
 def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor | None = None) -> None:
-    """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
+    """Emit the product of all matrices of a and b. The sizes in `spec` are replaced by those of the operands. y: default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
         op.require(equal(*inner), "the inner dimensions differ: {0} and {1}", *inner)
@@ -179,7 +186,7 @@ def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, 
     if a.tensor.dtype not in REAL:
         a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
         operands = [a.tensor, b.tensor, y or op.output(0)]
-        op.emit(kernels.integer_matmul, operands, **spec.sizes, **_loop_arguments(loops), work=spec.work * dims * 8)
+        op.emit(kernels.integer_matmul, operands, **spec.sizes, g=loops, work=spec.work * dims * 8)
     elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
         source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
         assert source is not None
@@ -190,7 +197,7 @@ def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, 
 
 
 def _emit_strided_product(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor) -> None:
-    """The product of two computed operands, read where they lie if rows of a, and rows or columns of b, are contiguous."""
+    """Emit the product of two computed operands, read in place if rows of a, and rows or columns of b, are contiguous."""
     a = a if a.is_row_major else _compact(op, a)
     b = b if b.is_row_major or b.is_column_major else _compact(op, b)
     if all(same(dim, 1) for dim in b.shape[:-2]):
@@ -207,31 +214,32 @@ def emit_dynamic_gemm(
     a: Tensor,
     b: Tensor,
     y: Tensor,
-    loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0),
+    loops: kernels.Batches = ONE_PRODUCT,
     batch: Dim = 1,
     steps: tuple[Dim, Dim] | None = None,
 ) -> None:
-    """y = a @ b for a b that is computed; its panels are packed as they are used.
+    """Emit y = a @ b for a b that is computed; its panels are packed as they are used.
 
-    loops: batch dims and steps of a and b. steps: elements from one row to the next of a, and of b as it lies.
+    steps: elements from one row to the next of a, and of b as it lies.
     """
     tile = tile_for(a.native, op.target)
     lda, ldb = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
-    given = {**spec.sizes, "lda": lda, "ldb": ldb, **_loop_arguments(loops), "scale": spec.scale, "transposed": spec.transposed}
-    op.emit(
-        kernels.matmul, operands, **given, **spec.activation.arguments, **tile.statics, work=spec.work * batch, result=whole(y)
-    )
+    sizes: Any = (spec.m, spec.n, spec.k, lda, ldb, spec.scale)
+    given: dict[str, Any] = {"g": loops, "each": StridedProduct(*sizes), "transposed": spec.transposed, "tile": tile}
+    given |= spec.activation.arguments
+    op.emit(kernels.matmul, operands, **given, work=spec.work * batch, result=whole(y))
 
 
-def _loop_arguments(loops: Sequence[Dim]) -> dict[str, Any]:
-    """Batch dimensions, and the steps of a and of b along them, by the names of the kernels' parameters."""
-    return dict(zip(("d0", "d1", "d2", "a0", "a1", "a2", "b0", "b1", "b2"), loops, strict=True))
+def batches(*sizes: Dim) -> kernels.Batches:
+    """Return `Batches` of sizes that may be symbolic."""
+    given: Any = sizes
+    return kernels.Batches(*given)
 
 
 def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
-    """y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` say what b is made of, so that it is packed once."""
+    """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
     tile = tile_for(a.native, op.target)
 
     def make() -> Array:
@@ -244,12 +252,12 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
         _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
-    given = {**spec.sizes, **spec.activation.arguments, **tile.statics}
+    given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
 def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Array) -> None:
-    """Panels of a matrix that is a constant as it is, or turned, can be undone. `plain`: (k, n), of the constant's memory."""
+    """Note that a constant matrix, as it is or turned, can be restored from its panels. `plain`: (k, n), of the constant's memory."""
     n, place = plain.shape[1], source.__array_interface__["data"]
     for turned in (False, True):
         found = plain.T if turned else plain
@@ -264,7 +272,7 @@ def _undone(packed: Array, n: int, turned: bool) -> Array:
 
 # --- Operands
 def _operand(op: NodeLowering, index: int) -> MatrixOperand:
-    """Input `index` in the storage order that it has; a vector is a row on the left, a column on the right."""
+    """Return input `index` in its storage order; a vector is a row on the left, a column on the right."""
     tensor = op.raw(index)
     if tensor.pending is not None or tensor.buffer is None:
         tensor = op.input(index)
@@ -280,14 +288,14 @@ def _operand(op: NodeLowering, index: int) -> MatrixOperand:
 
 
 def _turn(x: MatrixOperand, transpose: int, batch_last: int = 0) -> MatrixOperand:
-    """Its last two axes swapped; with `batch_last` its first axis, that of the rows, is moved there before."""
+    """Return x with its last two axes swapped; with `batch_last`, its first axis, that of the rows, is moved there before."""
     rank = len(x.shape)
     order = [*range(1, rank - 1), 0, rank - 1] if batch_last else list(range(rank))
     return x.rearrange([*order[:-2], order[-1], order[-2]] if transpose else order)
 
 
 def _compact(op: NodeLowering, x: MatrixOperand) -> MatrixOperand:
-    """x, or a copy of it, whose elements lie in the order of its axes."""
+    """Return x, or a copy of it, with its elements in the order of its axes."""
     wanted = tuple(contiguous(x.shape))
     if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
         return MatrixOperand(x.tensor, x.shape, wanted)
@@ -297,7 +305,7 @@ def _compact(op: NodeLowering, x: MatrixOperand) -> MatrixOperand:
 
 
 def _merge_batches(a: MatrixOperand) -> MatrixOperand:
-    """a with as many batch dimensions as possible taken for rows."""
+    """Return a with as many batch dimensions as possible merged into the rows."""
     shape, strides = list(a.shape), list(a.strides)
     while len(shape) > 2 and (same(shape[-3], 1) or same(strides[-3], strides[-2] * shape[-2])):
         shape[-3:-1] = [shape[-3] * shape[-2]]
@@ -305,8 +313,10 @@ def _merge_batches(a: MatrixOperand) -> MatrixOperand:
     return MatrixOperand(a.tensor, tuple(shape), tuple(strides))
 
 
-def _batch_loops(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> tuple[MatrixOperand, MatrixOperand, Dim, list[Dim]]:
-    """(a, b, number of products, three batch dimensions and the steps of a and of b along them, 0 where one is broadcast)."""
+def _batch_loops(
+    op: NodeLowering, a: MatrixOperand, b: MatrixOperand
+) -> tuple[MatrixOperand, MatrixOperand, Dim, kernels.Batches]:
+    """Return (a, b, number of products, batches); the step of an operand that is broadcast along a batch dimension is 0."""
     rank = max(len(a.shape), len(b.shape)) - 2
     shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
     wanted = tuple(joint_dim(x, y) for x, y in zip(*shapes, strict=True))
@@ -326,10 +336,10 @@ def _batch_loops(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> tuple[
     if len(loops) > 3:  # broadcasts that change sides more often than the kernels have loops
         return _batch_loops(op, _spread(op, a, wanted, steps[0]), _spread(op, b, wanted, steps[1]))
     loops = [(1, 0, 0)] * (3 - len(loops)) + loops
-    return a, b, product(wanted), [number for column in zip(*loops, strict=True) for number in column]
+    return a, b, product(wanted), batches(*[number for column in zip(*loops, strict=True) for number in column])
 
 
 def _spread(op: NodeLowering, x: MatrixOperand, batch: Shape, steps: Sequence[Dim]) -> MatrixOperand:
-    """A copy of x written out to all batch dimensions."""
+    """Return a copy of x, written out to all batch dimensions."""
     shape = (*batch, *x.shape[-2:])
     return _compact(op, MatrixOperand(x.tensor, shape, (*steps, *x.strides[-2:])))

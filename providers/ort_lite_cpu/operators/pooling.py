@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
-from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, floordiv, maximum, product
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.lowering.attributes import check_fit, check_windows, spatial
+from ort_lite_cpu.kernels.gemm.geometry import Window
+from ort_lite_cpu.lowering.attributes import check_fit, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.registry import REAL, operator
 
 INFINITY = float("inf")
 MANY = 1 << 20
-"""Pixels of a window that count as work: what is beyond is shared by threads in any case."""
+"""The most pixels of a window that count as work: threads share larger ones in any case."""
 INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
-class Windows(NamedTuple):
-    """Sizes of a pooling. k: window, s: stride, p: padding in front, d: dilation, e: padded extent."""
+class PoolShape(NamedTuple):
+    """Shapes of a pool, channels last: x (n, xd, xh, xw, c), y (n, yd, yh, yw, c), and the padded extent (ed, eh, ew) of x."""
 
     n: int
     c: int
@@ -36,70 +36,54 @@ class Windows(NamedTuple):
     yd: int
     yh: int
     yw: int
-    kd: int
-    kh: int
-    kw: int
-    sd: int
-    sh: int
-    sw: int
-    pd: int
-    ph: int
-    pw: int
-    dd: int
-    dh: int
-    dw: int
     ed: int
     eh: int
     ew: int
 
 
 @native
-@extents(x="n * xd * xh * xw * c", y="n * yd * yh * yw * c")
-def pool(x: Ptr, y: Ptr, g: Windows, p: float, kind: Static, rows: Static, columns: Static, part: int, parts: int) -> int:
-    """y (n, yd, yh, yw, c) from x (n, xd, xh, xw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
+@extents(x="g.n * g.xd * g.xh * g.xw * g.c", y="g.n * g.yd * g.yh * g.yw * g.c")
+def pool(
+    x: Ptr, y: Ptr, g: PoolShape, window: Window, p: float, kind: Static, rows: Static, columns: Static, part: int, parts: int
+) -> int:
+    """y (n, yd, yh, yw, c) = kind over windows of x (n, xd, xh, xw, c).
 
-    kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
-    "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms and averages.
-    rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
-    Windows, strides and dilations are positive: `check_windows`.
+    kind: "max", "max_integer", "average" (of the pixels inside x), "average_padded" (padding counts as zeros, up to the extent),
+    "norm" (the p-norm). A window that lies entirely in the padding gives the least number, 0 for norms and averages.
+    rows, columns: those of a small, plane window without dilations, which is unrolled away from the edges; else 0.
+    Windows, strides and dilations are positive, see `check_windows`.
     """
     for row in span(g.n * g.yd * g.yh, part, parts):
-        d0 = ((row // g.yh) % g.yd) * g.sd - g.pd
-        h0 = (row % g.yh) * g.sh - g.ph
+        d0 = ((row // g.yh) % g.yd) * window.sd - window.pd
+        h0 = (row % g.yh) * window.sh - window.ph
         batch = (row // g.yh) // g.yd
-        i0, i1, j0, j1 = (
-            _before(0, d0, g.dd, g.kd),
-            _before(g.xd, d0, g.dd, g.kd),
-            _before(0, h0, g.dh, g.kh),
-            _before(g.xh, h0, g.dh, g.kh),
-        )
+        i0, i1 = _before(0, d0, window.dd, window.kd), _before(g.xd, d0, window.dd, window.kd)
+        j0, j1 = _before(0, h0, window.dh, window.kh), _before(g.xh, h0, window.dh, window.kh)
         for column in range(g.yw):
-            w0 = column * g.sw - g.pw
+            w0 = column * window.sw - window.pw
             out = (row * g.yw + column) * g.c
             if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= g.xh and w0 + columns <= g.xw:
-                _pool_inside(
-                    x, y, out, (((batch * g.xd + d0) * g.xh + h0) * g.xw + w0) * g.c, g.c, g.xw * g.c, p, kind, rows, columns
-                )
+                first = (((batch * g.xd + d0) * g.xh + h0) * g.xw + w0) * g.c
+                _pool_inside(x, y, out, first, g.c, g.xw * g.c, p, kind, rows, columns)
                 continue
             count = 0
-            k0, k1 = _before(0, w0, g.dw, g.kw), _before(g.xw, w0, g.dw, g.kw)
+            k0, k1 = _before(0, w0, window.dw, window.kw), _before(g.xw, w0, window.dw, window.kw)
             for i in range(i0, i1):
-                d = d0 + i * g.dd
+                d = d0 + i * window.dd
                 for j in range(j0, j1):
-                    h = h0 + j * g.dh
+                    h = h0 + j * window.dh
                     for k in range(k0, k1):
-                        w = w0 + k * g.dw
+                        w = w0 + k * window.dw
                         _add_tap(x, y, out, (((batch * g.xd + d) * g.xh + h) * g.xw + w) * g.c, g.c, count, p, kind)
                         count += 1
             if count == 0:
                 for q in range(g.c):
                     y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
-                count = (
-                    _before(g.ed - g.pd, d0, g.dd, g.kd)
-                    * _before(g.eh - g.ph, h0, g.dh, g.kh)
-                    * _before(g.ew - g.pw, w0, g.dw, g.kw)
+                count = _before(g.ed - window.pd, d0, window.dd, window.kd) * _before(
+                    g.eh - window.ph, h0, window.dh, window.kh
                 )
+                count *= _before(g.ew - window.pw, w0, window.dw, window.kw)
             count = max(count, 1)
             for q in range(g.c):
                 y[out + q] = _last(y[out + q], count, p, kind)
@@ -109,7 +93,7 @@ def pool(x: Ptr, y: Ptr, g: Windows, p: float, kind: Static, rows: Static, colum
 def _pool_inside(
     x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, p: float, kind: Static, rows: Static, columns: Static
 ) -> int:
-    """One output position whose window lies inside: every channel is read, joined and written once."""
+    """Compute an output position whose window lies inside: every channel is read, joined and written once."""
     for q in range(c):
         total = _first(fetch(x, source + q), p, kind)
         for j in range(rows):
@@ -121,7 +105,7 @@ def _pool_inside(
 
 
 def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: float, kind: Static) -> int:
-    """Joins one pixel of the window into the output position; the first one starts it."""
+    """Join one pixel of the window into the output position; the first one starts it."""
     if count == 0:
         for q in range(c):
             put(y, out + q, _first(fetch(x, source + q), p, kind))
@@ -172,31 +156,31 @@ def _before(limit: int, first: int, dilation: int, window: int) -> int:
 
 
 @native
-@extents(x="n * c * xd * xh * xw", index="n * c * yd * yh * yw")
-def max_indices(x: Ptr, index: Ptr, g: Windows, column_major: int, part: int, parts: int) -> int:
-    """index (n, c, yd, yh, yw): flat position of each maximum in x (n, c, xd, xh, xw), contiguous in logical order.
+@extents(x="g.n * g.c * g.xd * g.xh * g.xw", index="g.n * g.c * g.yd * g.yh * g.yw")
+def max_indices(x: Ptr, index: Ptr, g: PoolShape, window: Window, column_major: int, part: int, parts: int) -> int:
+    """index (n, c, yd, yh, yw) = flat positions of the maxima in x (n, c, xd, xh, xw), contiguous in logical order.
 
-    Windows, strides and dilations are positive: `check_windows`.
+    Windows, strides and dilations are positive, see `check_windows`.
     """
     for plane in span(g.n * g.c, part, parts):
         base = plane * g.xd * g.xh * g.xw
         for at in range(g.yd * g.yh * g.yw):
             best = -1
             bd, bh, bw = 0, 0, 0
-            d0, h0, w0 = (at // (g.yh * g.yw)) * g.sd - g.pd, ((at // g.yw) % g.yh) * g.sh - g.ph, (at % g.yw) * g.sw - g.pw
-            i0, i1, j0, j1 = (
-                _before(0, d0, g.dd, g.kd),
-                _before(g.xd, d0, g.dd, g.kd),
-                _before(0, h0, g.dh, g.kh),
-                _before(g.xh, h0, g.dh, g.kh),
+            d0, h0, w0 = (
+                (at // (g.yh * g.yw)) * window.sd - window.pd,
+                ((at // g.yw) % g.yh) * window.sh - window.ph,
+                (at % g.yw) * window.sw - window.pw,
             )
-            k0, k1 = _before(0, w0, g.dw, g.kw), _before(g.xw, w0, g.dw, g.kw)
+            i0, i1 = _before(0, d0, window.dd, window.kd), _before(g.xd, d0, window.dd, window.kd)
+            j0, j1 = _before(0, h0, window.dh, window.kh), _before(g.xh, h0, window.dh, window.kh)
+            k0, k1 = _before(0, w0, window.dw, window.kw), _before(g.xw, w0, window.dw, window.kw)
             for i in range(i0, i1):
-                d = d0 + i * g.dd
+                d = d0 + i * window.dd
                 for j in range(j0, j1):
-                    h = h0 + j * g.dh
+                    h = h0 + j * window.dh
                     for k in range(k0, k1):
-                        w = w0 + k * g.dw
+                        w = w0 + k * window.dw
                         here = base + (d * g.xh + h) * g.xw + w
                         if best < 0 or x[here] > x[best]:
                             best = here
@@ -209,20 +193,20 @@ def max_indices(x: Ptr, index: Ptr, g: Windows, column_major: int, part: int, pa
 
 @operator("MaxPool", types=REAL | INTEGER_BYTES)
 def max_pool(op: NodeLowering) -> None:
-    """Emit MaxPool, with the indices if they are wanted."""
+    """Emit MaxPool, with the indices if they are wanted. Spec: ONNX MaxPool-22."""
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     if op.wants(0):
         _own(op, x, "max" if x.dtype in REAL else "max_integer")
     if op.wants(1):
         plain, index = op.input(0), op.output(1)
-        windows = _windows(op, plain.shape, index.shape)
+        g, window = _sizes(op, plain.shape, index.shape)
         column_major = int(op.attr("storage_order", 0))
-        op.emit(max_indices, [plain, index], **windows.scalars, column_major=column_major, work=index.size * 16)
+        op.emit(max_indices, [plain, index], g=g, window=window, column_major=column_major, work=index.size * 16)
 
 
 @operator("NhwcMaxPool", domain="com.microsoft", types=INTEGER_BYTES)
 def nhwc_max_pool(op: NodeLowering) -> None:
-    """(N, spatial axes, C), as MaxPool. Spec: onnxruntime NhwcMaxPool-1."""
+    """Emit MaxPool of (N, spatial axes, C). Spec: onnxruntime NhwcMaxPool-1."""
     if min(op.attr("pads") or (0,)) < 0:
         raise op.reject(f"pads {list(op.attr('pads'))} should not be below zero")
     x, y = op.input(0), op.output(0)
@@ -231,14 +215,14 @@ def nhwc_max_pool(op: NodeLowering) -> None:
 
 @operator("AveragePool", types=REAL)
 def average_pool(op: NodeLowering) -> None:
-    """Emit AveragePool."""
+    """Emit AveragePool. Spec: ONNX AveragePool-22."""
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     _own(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
 
 
 @operator("LpPool", types=REAL)
 def lp_pool(op: NodeLowering) -> None:
-    """Emit LpPool."""
+    """Emit LpPool. Spec: ONNX LpPool-22."""
     _own(op, op.input(0, channels_last(len(op.raw(0).shape))), "norm")
 
 
@@ -247,62 +231,32 @@ def _own(op: NodeLowering, x: Tensor, kind: str) -> None:
 
 
 def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
-    """y, channels last, pooled from x, channels last, as the attributes say."""
-    window = op.attr("kernel_shape")
-    windows = _windows(op, x.shape, y.shape)
-    plane = len(window) == 2 and math.prod(window) <= 16 and set(op.attr("dilations", [1])) == {1}
-    op.emit(
-        pool,
-        [x, y],
-        **windows.scalars,
-        p=float(op.attr("p", 2)),
-        kind=kind,
-        rows=window[0] if plane else 0,
-        columns=window[1] if plane else 0,
-        work=y.size * min(math.prod(window), MANY) // 8,
-    )
+    """Emit y, channels last, pooled from x, channels last, by the node's attributes."""
+    kernel = op.attr("kernel_shape")
+    g, window = _sizes(op, x.shape, y.shape)
+    plane = len(kernel) == 2 and math.prod(kernel) <= 16 and set(op.attr("dilations", [1])) == {1}
+    (rows, columns), p = kernel if plane else (0, 0), float(op.attr("p", 2))
+    work = y.size * min(math.prod(kernel), MANY) // 8
+    op.emit(pool, [x, y], g=g, window=window, p=p, kind=kind, rows=rows, columns=columns, work=work)
 
 
-class _Windows(Record):
-    """Sizes of x and y (N, C, spatial axes), and what the attributes say of the windows in between, along the spatial axes."""
-
-    x: Shape
-    y: Shape
-    window: Sequence[int]
-    strides: Sequence[int]
-    dilations: Sequence[int]
-    before: Sequence[Dim]
-    after: Sequence[Dim]
-
-    @property
-    def scalars(self) -> dict[str, Any]:
-        """The sizes, keyed by the fields of the kernels' `Windows`."""
-        padded = [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)]
-        return {
-            "n": self.x[0],
-            "c": self.x[1],
-            **spatial("x", self.x[2:]),
-            **spatial("y", self.y[2:]),
-            **spatial("k", self.window),
-            **spatial("s", self.strides),
-            **spatial("p", self.before, 0),
-            **spatial("d", self.dilations),
-            **spatial("e", padded),
-        }
-
-
-def _windows(op: NodeLowering, x: Shape, y: Shape) -> _Windows:
-    window = op.attr("kernel_shape")
-    rank = len(window)
+def _sizes(op: NodeLowering, x: Shape, y: Shape) -> tuple[PoolShape, Window]:
+    """Return the sizes of x and y (N, C, spatial axes), and the window between them by the node's attributes."""
+    kernel = op.attr("kernel_shape")
+    rank = len(kernel)
     check_windows(op, rank, y[2:])
-    check_fit(op, x[2:], window, batch=x[0], partly=bool(op.attr("ceil_mode", 0)))
+    check_fit(op, x[2:], kernel, batch=x[0], partly=bool(op.attr("ceil_mode", 0)))
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
-    before, after = pads_of(op, x[2:], window, strides)
-    return _Windows(x, y, window, strides, dilations, before, after)
+    before, after = pads_of(op, x[2:], kernel, strides)
+    padded = [b + n + a for b, n, a in zip(before, x[2:], after, strict=True)]
+    ones, zeros = [1] * (3 - rank), [0] * (3 - rank)
+    sizes: Any = (*x[:2], *ones, *x[2:], *ones, *y[2:], *ones, *padded)
+    window: Any = (*ones, *kernel, *ones, *strides, *zeros, *before, *ones, *dilations)
+    return PoolShape(*sizes), Window(*window)
 
 
 def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: Sequence[int]) -> tuple[list[Dim], list[Dim]]:
-    """(in front, behind) along the spatial axes, from `pads` or `auto_pad`, which leaves dilations out as in onnxruntime."""
+    """Return pads (in front, behind) along the spatial axes, from `pads` or `auto_pad`, which ignores dilations as in onnxruntime."""
     auto = op.attr("auto_pad") or "NOTSET"
     rank = len(window)
     if auto in ("NOTSET", "VALID"):
@@ -321,7 +275,7 @@ def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: 
 @native
 @extents(x="n * area * c", y="n * c")
 def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Static, part: int, parts: int) -> int:
-    """y (n, c) from x (n, area, c): `kind` as of pool. Parts share batches and blocks of 16 channels."""
+    """y (n, c) = kind over x (n, area, c), kinds as in `pool`. Parts share batches and blocks of 16 channels."""
     blocks = (c + 15) // 16
     for job in span(n * blocks, part, parts):
         first = (job % blocks) * 16
@@ -340,7 +294,7 @@ def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Stati
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
 def global_pools(op: NodeLowering) -> None:
-    """(N, C, spatial axes) -> (N, C, 1, ...)."""
+    """Emit a pool of (N, C, spatial axes) to (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22, GlobalMaxPool-22, GlobalLpPool-22."""
     kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
     rank = len(op.raw(0).shape)
     if rank < 2:
@@ -349,7 +303,7 @@ def global_pools(op: NodeLowering) -> None:
 
 
 def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
-    """y (N, C, 1, ...) from x, both channels last."""
+    """Emit y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
     p = float(op.attr("p", 2))
     op.emit(global_pool, [x, y], n=n, c=c, area=product(space), p=p, kind=kind, work=x.size // 4)

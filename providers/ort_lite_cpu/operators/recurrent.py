@@ -1,10 +1,10 @@
 """LSTM, GRU and RNN: every direction, layout, activation, clip, peephole and sequence length.
 
-The products with the inputs of all time steps are one matrix multiplication, biases included; a kernel then walks the time steps of
-one direction, and adds the products with the hidden state. Threads share the hidden units of each step.
+The products with the inputs of all time steps are one matrix multiplication, biases included; a kernel then computes the time steps
+of one direction, and adds the products with the hidden state. Threads share the hidden units of each step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,19 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import pack_filters, panels
 from ort_lite_cpu.kernels.once import run_once
-from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, interleave, linear_gru, lstm, rnn
+from ort_lite_cpu.kernels.recurrent import (
+    ACTIVATIONS,
+    KINDS,
+    CellFunctions,
+    Direction,
+    GateFunctions,
+    UnitTile,
+    gru,
+    interleave,
+    linear_gru,
+    lstm,
+    rnn,
+)
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute, emit_strided_copy
@@ -24,16 +36,17 @@ from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
+"""The default activations of an LSTM."""
 
 
 class Layer:
     """The common part of RNN, GRU and LSTM: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
 
     hidden_axis = -1
-    """Of R: as long as the hidden state."""
+    """The axis of R that is as long as the hidden state."""
 
     def __init__(self, op: NodeLowering, gates: int, names: Sequence[str], across: int = 1) -> None:
-        """`across`: vectors of hidden units in a block."""
+        """Check the node's inputs and read its attributes. `across`: vectors of hidden units in a block."""
         self.op, self.gates = op, gates
         self.batch_first = bool(op.attr("layout", 0))
         direction = choice(op, "direction", "forward", ("forward", "reverse", "bidirectional"))
@@ -64,7 +77,7 @@ class Layer:
         self.last = {index: op.output(index) for index in (1, 2) if op.wants(index)}
 
     def block(self, across: int) -> int:
-        """Hidden units in a block."""
+        """Return the number of hidden units in a block."""
         return across * self.lanes
 
     def _check_vectors(self) -> None:
@@ -92,7 +105,7 @@ class Layer:
 
     # --- weights
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
-        """x @ W[direction].T + bias, (steps * batch, blocks, gates, unit)."""
+        """Return x @ W[direction].T + bias, (steps * batch, blocks, gates, unit)."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.padded
         flat = op.view(self.x, (rows, self.x.shape[2]))
         out = op.temporary(self.x.dtype, (rows, columns))
@@ -106,7 +119,7 @@ class Layer:
         return out
 
     def recurrence(self, direction: int, first: int, gates: int) -> Tensor:
-        """R[direction].T of some gates, from gate `first` on: a panel (size, gates, unit) for each block."""
+        """Return R[direction].T of `gates` gates from gate `first` on: a panel (size, gates, unit) for each block."""
         op, width = self.op, gates * self.unit
         r = op.constant(2)
         if r is not None:
@@ -118,7 +131,7 @@ class Layer:
         return made
 
     def vector(self, index: int, direction: int, firsts: Sequence[int], gates: int) -> Tensor | None:
-        """Sum of runs of gates of row `direction` of an optional input (bias, peephole), (blocks, gates, unit)."""
+        """Return the sum of runs of gates of row `direction` of an optional input (bias, peephole), (blocks, gates, unit)."""
         op = self.op
         if not op.has(index):
             return None
@@ -139,7 +152,7 @@ class Layer:
         return self.op.store(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
 
     def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
-        """Rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""
+        """Return rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""
         rows, columns = array.shape[1], array.shape[2] if array.ndim > 2 else 1
         at = (direction * rows + first * self.size) * columns
         out = np.empty((gates * self.padded, *array.shape[2:]), array.dtype)
@@ -150,17 +163,8 @@ class Layer:
             rows[:, : self.size] = array.reshape(-1)[at : at + gates * self.size * columns].reshape(gates, self.size, columns)
             out[...] = rows.reshape(gates, -1, self.unit, columns).swapaxes(0, 1).reshape(out.shape)
 
-        run_once(
-            interleave,
-            operands,
-            self.op.kernels,
-            otherwise,
-            at=at,
-            gates=gates,
-            size=self.size,
-            columns=columns,
-            unit=self.unit,
-        )
+        sizes = {"at": at, "gates": gates, "size": self.size, "columns": columns, "unit": self.unit}
+        run_once(interleave, operands, self.op.kernels, otherwise, **sizes)
         return out
 
     def _compute_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
@@ -172,21 +176,23 @@ class Layer:
         return out
 
     # --- states
-    def start(self, index: int, direction: int, halves: int = 1) -> Tensor:
-        """Memory (halves, batch, padded) with an initial state in the first half; zeros when it is left out."""
+    def start(self, direction: int, *inputs: int | None) -> Tensor:
+        """Return states (len(inputs), batch, padded): initial states, zeros for inputs that are left out; None: any values."""
         from ort_lite_cpu.operators.fill import emit_fill
 
         op = self.op
-        state = op.temporary(self.x.dtype, (halves, self.batch, self.padded))
-        if not op.has(index):
-            emit_fill(op, state, 0)
-            return state
+        states = op.temporary(self.x.dtype, (len(inputs), self.batch, self.padded))
+        if any(index is not None and not op.has(index) for index in inputs):
+            emit_fill(op, states, 0)
         stride, at = self._row_of_state(direction)
-        emit_strided_copy(op, op.input(index), state, (self.batch, self.size), (stride, 1), (self.padded, 1), at)
-        return state
+        dims, steps, own = (self.batch, self.size), (stride, 1), (self.padded, 1)
+        for number, index in enumerate(inputs):
+            if index is not None and op.has(index):
+                emit_strided_copy(op, op.input(index), states, dims, steps, own, at, number * self.batch * self.padded)
+        return states
 
     def finish(self, index: int, direction: int, state: Tensor, half: Dim = 0) -> None:
-        """Writes the last state, which is in that half of `state`, where it is wanted."""
+        """Write the last state, which is in that half of `state`, to output `index` if it is wanted."""
         if index not in self.last:
             return
         stride, at = self._row_of_state(direction)
@@ -194,38 +200,44 @@ class Layer:
         emit_strided_copy(self.op, state, self.last[index], dims, (self.padded, 1), (stride, 1), source, at)
 
     def _row_of_state(self, direction: int) -> tuple[Dim, Dim]:
-        """(step from one sequence of the batch to the next, offset of the direction) in (directions, batch, size), or batch first."""
+        """Return (step between sequences, offset of the direction) in (directions, batch, size), or batch first."""
         if self.batch_first:
             return self.directions * self.size, direction * self.size
         return self.size, direction * self.batch * self.size
 
     # --- the kernels
-    def arguments(self, direction: int) -> dict[str, Any]:
-        """Return one direction's scalars, keyed by the kernels' parameter names."""
-        found: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "size": self.size, "limit": self.limit}
-        stride, found["offset"] = self._row_of_state(direction)
-        found["later"], found["stride"] = self.directions * self.batch * self.size, stride
-        if self.batch_first:
-            found["later"], found["stride"] = stride, self.steps * stride
-        found["backward"] = int(self.backward[direction])
-        for number, (name, alpha, beta) in enumerate(self.functions[direction]):
-            found |= {"fgk"[number]: name, f"a{number}": alpha, f"b{number}": beta}
-        return found
+    def direction(self, direction: int) -> Direction:
+        """Return the sizes of one direction, and where its results lie."""
+        stride, offset = self._row_of_state(direction)
+        later = self.directions * self.batch * self.size
+        steps = (stride, self.steps * stride) if self.batch_first else (later, stride)
+        sizes: Any = (self.steps, self.batch, self.size, int(self.backward[direction]), *steps, offset)
+        return Direction(*sizes)
 
-    def block_arguments(self, gates: int) -> dict[str, Any]:
-        """Return the scalars of kernels whose parts share blocks and whose panels have `gates` gates."""
-        found: dict[str, Any] = {"unit": self.unit, "width": self.unit, "lanes": self.lanes}
-        found["rows"] = 4 if self.op.target.vector_registers == 32 else 2
-        found["vectors"] = gates * self.unit // self.lanes
-        return found | {"work": self.steps * self.batch * self.gates * self.size * self.size // 40}
+    def numbers(self, direction: int) -> list[Any]:
+        """Return kind, alpha and beta of each activation of one direction, flat."""
+        return [number for name, *others in self.functions[direction] for number in (KINDS.index(name), *others)]
 
-    def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
-        """Walks the steps of an LSTM from `states`, h and c. Returns the half in which the last h is."""
+    def tile_arguments(self, gates: int) -> dict[str, Any]:
+        """Return the register tile of panels of `gates` gates and the estimated work, as arguments of `emit`."""
+        rows, across = 4 if self.op.target.vector_registers == 32 else 2, self.unit // self.lanes
+        tile = UnitTile(self.unit, self.unit, rows, gates * across, across, self.lanes)
+        return {"tile": tile, "work": self.steps * self.batch * self.gates * self.size * self.size // 40}
+
+    def cell_functions(self, direction: int) -> CellFunctions:
+        """Return the activations of an LSTM."""
+        return CellFunctions(self.limit, self.op.attr("input_forget", 0), *self.numbers(direction))
+
+    def emit_lstm(self, direction: int) -> None:
+        """Emit one direction of an LSTM, and its final hidden and cell states."""
+        h, c = self.start(direction, 5, None), self.start(direction, 6)
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
         xw, r = self.product(direction, bias), self.recurrence(direction, 0, 4)
-        operands = [xw, r, peephole, self.op.optional(4), *states, self.y]
-        self.op.emit(lstm, operands, **given, **self.block_arguments(4), rounds=self.steps)
-        return self.steps % 2
+        operands = [xw, r, peephole, self.op.optional(4), h, c, self.y]
+        d, act = self.direction(direction), self.cell_functions(direction)
+        self.op.emit(lstm, operands, d=d, act=act, **self.tile_arguments(4), rounds=self.steps)
+        self.finish(1, direction, h, self.steps % 2)
+        self.finish(2, direction, c)
 
 
 def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
@@ -250,64 +262,54 @@ def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> 
 
 @operator("LSTM", types=REAL)
 def lower_lstm(op: NodeLowering) -> None:
-    """Spec: ONNX LSTM-22."""
+    """Emit LSTM. Spec: ONNX LSTM-22."""
     layer = Layer(op, 4, LSTM_ACTIVATIONS)
     layer.check_weights()
-    emit_lstm(op, layer)
-
-
-def emit_lstm(op: NodeLowering, layer: Layer) -> None:
-    """Emit the LSTM, and its final hidden and cell states."""
-    for d in range(layer.directions):
-        h, c = layer.start(5, d, 2), layer.start(6, d)
-        half = layer.lstm_steps(d, [h, c], {**layer.arguments(d), "coupled": op.attr("input_forget", 0)})
-        layer.finish(1, d, h, half)
-        layer.finish(2, d, c)
+    for direction in range(layer.directions):
+        layer.emit_lstm(direction)
 
 
 @operator("GRU", types=REAL)
 def lower_gru(op: NodeLowering) -> None:
-    """Spec: ONNX GRU-22."""
+    """Emit GRU. Spec: ONNX GRU-22."""
     linear = bool(op.attr("linear_before_reset", 0))
     layer = Layer(op, 3, ("sigmoid", "tanh"), across=1 if linear else 2)
     layer.check_weights()
-    for d in range(layer.directions):
-        (_linear_gru if linear else _gru)(layer, d)
+    for direction in range(layer.directions):
+        (_linear_gru if linear else _gru)(layer, direction)
 
 
-def _gru(layer: Layer, d: int) -> None:
-    op, h = layer.op, layer.start(5, d)
-    xw = layer.product(d, layer.vector(3, d, (0, 3), 3))
+def _gru(layer: Layer, direction: int) -> None:
+    op, h = layer.op, layer.start(direction, 5)
+    xw = layer.product(direction, layer.vector(3, direction, (0, 3), 3))
     reset = op.temporary(h.dtype, (layer.batch, layer.padded))
-    operands = [xw, layer.recurrence(d, 0, 2), layer.recurrence(d, 2, 1), op.optional(4), h, layer.y, reset]
-    op.emit(
-        gru,
-        operands,
-        **layer.arguments(d),
-        **layer.block_arguments(2),
-        across=layer.unit // layer.lanes,
-        rounds=2 * layer.steps,
-    )
-    layer.finish(1, d, h)
+    r, new = layer.recurrence(direction, 0, 2), layer.recurrence(direction, 2, 1)
+    d, act = layer.direction(direction), GateFunctions(layer.limit, *layer.numbers(direction))
+    operands = [xw, r, new, op.optional(4), h, layer.y, reset]
+    op.emit(gru, operands, d=d, act=act, **layer.tile_arguments(2), rounds=2 * layer.steps)
+    layer.finish(1, direction, h)
 
 
-def _linear_gru(layer: Layer, d: int) -> None:
-    op, h = layer.op, layer.start(5, d, 2)
-    xw, recurrent_bias = layer.product(d, layer.vector(3, d, (0,), 3)), layer.vector(3, d, (3,), 3)
+def _linear_gru(layer: Layer, direction: int) -> None:
+    op, h = layer.op, layer.start(direction, 5, None)
+    xw, recurrent_bias = layer.product(direction, layer.vector(3, direction, (0,), 3)), layer.vector(3, direction, (3,), 3)
     sums = op.temporary(h.dtype, (layer.batch, 3 * layer.padded))
-    operands = [xw, layer.recurrence(d, 0, 3), recurrent_bias, op.optional(4), h, layer.y, sums]
-    op.emit(linear_gru, operands, **layer.arguments(d), **layer.block_arguments(3), rounds=layer.steps)
-    layer.finish(1, d, h, layer.steps % 2)
+    d, act = layer.direction(direction), GateFunctions(layer.limit, *layer.numbers(direction))
+    operands = [xw, layer.recurrence(direction, 0, 3), recurrent_bias, op.optional(4), h, layer.y, sums]
+    op.emit(linear_gru, operands, d=d, act=act, **layer.tile_arguments(3), rounds=layer.steps)
+    layer.finish(1, direction, h, layer.steps % 2)
 
 
 @operator("RNN", types=REAL)
 def lower_rnn(op: NodeLowering) -> None:
-    """Spec: ONNX RNN-22."""
+    """Emit RNN. Spec: ONNX RNN-22."""
     layer = Layer(op, 1, ("tanh",), across=2)
     layer.check_weights()
-    for d in range(layer.directions):
-        h = layer.start(5, d, 2)
-        xw = layer.product(d, layer.vector(3, d, (0, 1), 1))
-        operands = [xw, layer.recurrence(d, 0, 1), op.optional(4), h, layer.y]
-        op.emit(rnn, operands, **layer.arguments(d), **layer.block_arguments(1), rounds=layer.steps)
-        layer.finish(1, d, h, layer.steps % 2)
+    for direction in range(layer.directions):
+        h = layer.start(direction, 5, None)
+        xw = layer.product(direction, layer.vector(3, direction, (0, 1), 1))
+        operands = [xw, layer.recurrence(direction, 0, 1), op.optional(4), h, layer.y]
+        d, (f, a0, b0) = layer.direction(direction), layer.numbers(direction)
+        tile = layer.tile_arguments(1)
+        op.emit(rnn, operands, d=d, limit=layer.limit, f=f, a0=a0, b0=b0, **tile, rounds=layer.steps)
+        layer.finish(1, direction, h, layer.steps % 2)

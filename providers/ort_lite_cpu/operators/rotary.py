@@ -8,7 +8,7 @@ from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Heads, heads_of, step_arguments
+from ort_lite_cpu.operators.attention import Heads, heads_of
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HeadSteps(NamedTuple):
-    """Heads (batch, heads, rows, size), and where they lie in memory."""
+    """Heads (batch, heads, rows, size) of an operand x, and its steps through memory."""
 
     batch: int
     heads: int
@@ -28,13 +28,40 @@ class HeadSteps(NamedTuple):
     x_row: int
 
 
+class ResultSteps(NamedTuple):
+    """The steps of heads of a result from one batch, head and row to the next."""
+
+    batch: int
+    head: int
+    row: int
+
+
+class RowPositions(NamedTuple):
+    """The position of row i of batch b: base + weight * ids[b * ids_batch + i * ids_row] + b * per_batch + i * per_row."""
+
+    positions: int
+    """The number of positions; all are below it."""
+    ids_batch: int
+    ids_row: int
+    base: int
+    weight: int
+    per_batch: int
+    per_row: int
+
+
+def head_steps(x: Heads) -> HeadSteps:
+    """Return the sizes and steps of heads, for kernels."""
+    sizes: Any = (*x.shape, *x.place)
+    return HeadSteps(*sizes)
+
+
 @native
 @extents(
-    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, max(size, turned), 1)",
-    ids="walk(0, batch, ids_batch, rows, ids_row)",
-    cosines="positions * (turned // 2)",
-    sines="positions * (turned // 2)",
-    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, max(size, turned), 1)",
+    x="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, max(g.size, turned), 1)",
+    ids="walk(0, g.batch, at.ids_batch, g.rows, at.ids_row)",
+    cosines="at.positions * (turned // 2)",
+    sines="at.positions * (turned // 2)",
+    y="walk(0, g.batch, to.batch, g.heads, to.head, g.rows, to.row, max(g.size, turned), 1)",
 )
 def rotate(
     x: Ptr,
@@ -43,36 +70,27 @@ def rotate(
     sines: Ptr,
     y: Ptr,
     g: HeadSteps,
-    y_batch: int,
-    y_head: int,
-    y_row: int,
+    to: ResultSteps,
+    at: RowPositions,
     turned: int,
-    positions: int,
-    ids_batch: int,
-    ids_row: int,
-    base: int,
-    weight: int,
-    per_batch: int,
-    per_row: int,
     interleaved: Static,
     part: int,
     parts: int,
 ) -> int:
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
-    Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, which is a row of cosines and
-    sines (positions, turned / 2). interleaved: a and b are neighbours, else they come from two halves. `emit_rotation` looks after
-    `turned`, which is even and not negative. Spec: ONNX RotaryEmbedding-23.
+    The position of a row, see RowPositions, is its row of cosines and sines (positions, turned / 2). interleaved: a and b are
+    neighbours, else they come from two halves. `turned` is even and not negative. Spec: ONNX RotaryEmbedding-23.
     """
     half = turned // 2
     for job in span(g.batch * g.rows * g.heads, part, parts):
         h, i, b = job % g.heads, job // g.heads % g.rows, job // g.heads // g.rows
-        position = base + b * per_batch + i * per_row
+        position = at.base + b * at.per_batch + i * at.per_row
         if not null(ids):
-            position += weight * int(read_once(ids, b * ids_batch + i * ids_row))
-        if position < 0 or position >= positions:
+            position += at.weight * int(read_once(ids, b * at.ids_batch + i * at.ids_row))
+        if position < 0 or position >= at.positions:
             return failure_status(INDEX_OUT_OF_RANGE, b * g.rows + i)
-        source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * y_batch + h * y_head + i * y_row
+        source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * to.batch + h * to.head + i * to.row
         angle = position * half
         for j in range(half):
             c, s = cosines[angle + j], sines[angle + j]
@@ -104,7 +122,7 @@ def emit_rotation(
     turned: Dim = 0,
     interleaved: bool = False,
 ) -> None:
-    """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
+    """Emit y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
     if len(cosines.shape) < 2:
         raise op.reject(f"a cache of rank {len(cosines.shape)}")
@@ -116,22 +134,19 @@ def emit_rotation(
     op.agree(cosines.shape, sines.shape, "the caches differ in shape")
     op.agree(y.shape, x.shape, "the result does not fit the heads")
     operands = [x.tensor, ids, cosines, sines, y.tensor]
-    given = {**x.sizes, **x.arguments("x"), **step_arguments("y", y.steps)}
-    given |= {"turned": turned, "interleaved": interleaved, "positions": product(cosines.shape[:-1])}
-    given |= {"ids_batch": ids_steps[0], "ids_row": ids_steps[1]}
-    given |= {"base": base, "weight": weight, "per_batch": per_batch, "per_row": per_row}
-    op.emit(rotate, operands, **given, work=product(x.shape), message=_no_angle)
+    numbers: Any = (product(cosines.shape[:-1]), *ids_steps, base, weight, per_batch, per_row)
+    steps: Any = y.steps
+    given: dict[str, Any] = {"g": head_steps(x), "to": ResultSteps(*steps), "at": RowPositions(*numbers)}
+    op.emit(rotate, operands, **given, turned=turned, interleaved=interleaved, work=product(x.shape), message=_no_angle)
 
 
 def _no_angle(failure: "Failure") -> str:
-    rows, positions = failure.scalar("rows"), failure.scalar("positions")
-    steps = ("ids_batch", "ids_row", "base", "weight", "per_batch", "per_row")
-    ids_batch, ids_row, base, weight, per_batch, per_row = map(failure.scalar, steps)
-    b, i = divmod(failure.at, rows)
-    position = base + b * per_batch + i * per_row
+    at = RowPositions(*(failure.scalar(f"at.{field}") for field in RowPositions._fields))
+    b, i = divmod(failure.at, failure.scalar("g.rows"))
+    position = at.base + b * at.per_batch + i * at.per_row
     if failure.has_operand(1):
-        position += weight * failure.element(1, b * ids_batch + i * ids_row)
-    return f"position {position}, of row {i} of sample {b}, is out of range [0, {positions}) of the caches"
+        position += at.weight * failure.element(1, b * at.ids_batch + i * at.ids_row)
+    return f"position {position}, of row {i} of sample {b}, is out of range [0, {at.positions}) of the caches"
 
 
 def _plain(op: NodeLowering) -> dict[str, Any]:
@@ -142,7 +157,10 @@ def _plain(op: NodeLowering) -> dict[str, Any]:
 
 @operator("RotaryEmbedding", since=23, types=REAL)
 def rotary_embedding(op: NodeLowering) -> None:
-    """X (B, H, S, D) or (B, S, H * D); caches (positions, D / 2) looked up by position_ids (B, S), or (B, S, D / 2)."""
+    """Emit X (B, H, S, D) or (B, S, H * D), rotated by caches (positions, D / 2) at position_ids (B, S), or by caches (B, S, D / 2).
+
+    Spec: ONNX RotaryEmbedding-23.
+    """
     x = heads_of(op, op.input(0), op.attr("num_heads", 0))
     y = heads_of(op, op.output(0), x.shape[1])
     caches, rows = (op.input(1), op.input(2)), x.shape[2]
@@ -157,7 +175,10 @@ def rotary_embedding(op: NodeLowering) -> None:
 
 @operator("RotaryEmbedding", domain="com.microsoft", types=REAL)
 def microsoft_rotary_embedding(op: NodeLowering) -> None:
-    """Emit com.microsoft's RotaryEmbedding. position_ids come second: (B, S), or (1,) for the first row's position."""
+    """Emit com.microsoft's RotaryEmbedding. position_ids come second: (B, S), or (1,) for the first row's position.
+
+    Spec: onnxruntime RotaryEmbedding-1.
+    """
     if op.attr("is_packed_batching", 0):
         raise op.reject("is_packed_batching")
     ids, caches = op.input(1), (op.input(2), op.input(3))

@@ -1,4 +1,4 @@
-"""What an epilogue applies last. Relu and Clip are limits inside the register tile; the others are a pass over a block."""
+"""The last step of an epilogue. Relu and Clip are limits inside the register tile; the others are a pass over a block."""
 
 import math
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ from ort_lite_cpu.kernels.halves import round_to_half
 
 
 class Activation(Record):
-    """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes.
+    """An activation: ONNX operator `kind` with its attributes alpha and beta, or "" for the limits `low` and `high` alone.
 
-    Behind a 16-bit float ("float16 HardSwish"), sums are rounded to it before and behind the operator; alone it rounds them once.
+    A 16-bit float in front ("float16 HardSwish") rounds the sums to it before and after the operator; a 16-bit float alone rounds
+    them once.
     """
 
     kind: str = ""
@@ -38,6 +39,7 @@ class ActivationParameters(NamedTuple):
 
 
 NONE = Activation()
+"""No activation."""
 
 _LIMITS = {"": (-math.inf, math.inf), "Relu": (0.0, math.inf), "Clip": (-math.inf, math.inf)}
 _DEFAULTS = {
@@ -56,15 +58,17 @@ _DEFAULTS = {
 
 
 KINDS = tuple(_DEFAULTS)
+"""The kinds that `activate` applies to every float type."""
 KINDS_OF_HALVES = tuple(
     f"{half} {kind}".strip()
     for half in ("float16", "bfloat16")
     for kind in ("", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid")
 )
+"""The kinds that round to a 16-bit float."""
 
 
 def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
-    """The activation for an operator's name and its parameters as com.microsoft's fused operators give them, or None."""
+    """Return the activation for an operator's name and its parameters in com.microsoft's fused operators, or None."""
     defaults = _LIMITS.get(name) or _DEFAULTS.get(name)
     if defaults is None:
         return None
@@ -73,7 +77,7 @@ def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
 
 
 def parameter_counts(name: str) -> tuple[int, ...]:
-    """How many parameters com.microsoft's fused operators give the activation."""
+    """Return the numbers of parameters that com.microsoft's fused operators may give the activation."""
     return (2,) if name in ("Clip", "HardSigmoid", "HardSwish") else (1, 2)
 
 
@@ -115,7 +119,7 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
 def activate_rows(
     y: Ptr, rows: int, columns: int, at: int, ld: int, alpha: float, beta: float, kind: Static, part: int, parts: int
 ) -> int:
-    """y[at + i * ld + j] = kind(y[at + i * ld + j]): what an epilogue does, over its whole result. Parts share runs of 1,024."""
+    """y[at + i * ld + j] = kind(y[at + i * ld + j]), as an epilogue does, over its whole result. Parts share runs of 1,024."""
     runs = (columns + 1023) // 1024
     for job in span(rows * runs, part, parts):
         begin = job % runs * 1024
@@ -125,7 +129,7 @@ def activate_rows(
 
 @native
 def activate_half(x: float, a: float, b: float, kind: Static) -> float:
-    """`kind` is a 16-bit float, to which x is rounded, and perhaps an activation, whose result is rounded too."""
+    """Return x rounded to a 16-bit float, the first word of `kind`, or the rounded result of the activation in its second word."""
     result = x
     if kind == "float16":
         result = round_to_half(x, "float16")
@@ -152,16 +156,19 @@ def activate_half(x: float, a: float, b: float, kind: Static) -> float:
 
 @native
 def leaky_relu(x: float, a: float) -> float:
+    """Return x, or x * a if x is negative."""
     result: float = select(x < like(x, 0), x * a, x)
     return result
 
 
 @native
 def hard_sigmoid(x: float, a: float, b: float) -> float:
+    """Return x * a + b within [0, 1]."""
     result: float = fmax(like(x, 0), fmin(like(x, 1), x * a + b))
     return result
 
 
 @native
 def hard_swish(x: float, a: float, b: float) -> float:
+    """Return x * hard_sigmoid(x)."""
     return x * hard_sigmoid(x, a, b)

@@ -1,58 +1,54 @@
 """Products of very few rows with a right operand that is not packed: it is read once, in place, in the order of its memory."""
 
+from typing import NamedTuple
+
 from ort_lite.native.lang import REDUCE, Ptr, Static, like, native, select
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL, TileEpilogue
 
 FEW = 5
-"""Up to this many rows packing the right operand costs more than it saves."""
+"""The most rows for which packing the right operand costs more than it saves."""
 COLUMNS = 2048
-"""Columns of a row of the result that are summed up together: they stay in the first cache level."""
+"""The columns of a row of the result that are summed up together: they stay in the first cache level."""
+
+
+class StridedProduct(NamedTuple):
+    """A product scale * a (m, k) @ b (k, n) of operands that are not packed; their rows are `lda` and `ldb` elements apart.
+
+    A transposed b is (n, k).
+    """
+
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    scale: float
 
 
 @native(inline=False)
-def few_rows(
-    a: Ptr,
-    lda: int,
-    b: Ptr,
-    ldb: int,
-    bias: Ptr,
-    residual: Ptr,
-    c: Ptr,
-    m: int,
-    n: int,
-    k: int,
-    first: int,
-    last: int,
-    scale: float,
-    mode: int,
-    low: float,
-    high: float,
-    transposed: Static,
-) -> None:
-    """Columns `first` to `last` of c (m, n) = clip(scale * a (m, k) @ b + bias + residual, low, high).
-
-    b is (k, n), or (n, k) if transposed, rows `ldb` apart; `mode` says whether bias and residual are there.
-    """
-    for i in range(m):
+def few_rows(a: Ptr, b: Ptr, c: Ptr, g: StridedProduct, first: int, last: int, end: TileEpilogue, transposed: Static) -> None:
+    """c (m, n)[:, first:last] = clip(scale * a (m, k) @ b + bias + residual, low, high), b (k, n), or (n, k) if transposed."""
+    n = g.n
+    for i in range(g.m):
         if transposed:
             for j in range(first, last):
-                c[i * n + j] = _dot(a, i * lda, b, j * ldb, k) * like(c, scale)
+                c[i * n + j] = _dot(a, i * g.lda, b, j * g.ldb, g.k) * like(c, g.scale)
         else:
             for begin in range(first, last, COLUMNS):
-                end = min(begin + COLUMNS, last)
-                for j in range(begin, end):
+                stop = min(begin + COLUMNS, last)
+                for j in range(begin, stop):
                     c[i * n + j] = like(c, 0)
-                for p in range(k):
-                    factor = a[i * lda + p] * like(c, scale)
-                    for j in range(begin, end):
-                        c[i * n + j] += factor * b[p * ldb + j]
-        if mode & BIAS:
+                for p in range(g.k):
+                    factor = a[i * g.lda + p] * like(c, g.scale)
+                    for j in range(begin, stop):
+                        c[i * n + j] += factor * b[p * g.ldb + j]
+        if end.mode & BIAS:
             for j in range(first, last):
-                c[i * n + j] += bias[j]
-        if mode & RESIDUAL:
+                c[i * n + j] += end.bias[j]
+        if end.mode & RESIDUAL:
             for j in range(first, last):
-                c[i * n + j] += residual[i * n + j]
-        bottom, top = like(c, low), like(c, high)
+                c[i * n + j] += end.residual[i * n + j]
+        bottom, top = like(c, end.low), like(c, end.high)
         for j in range(first, last):
             x = c[i * n + j]
             x = select(x < bottom, bottom, x)
@@ -61,7 +57,7 @@ def few_rows(
 
 @native(fastmath=REDUCE)
 def _dot(a: Ptr, at: int, b: Ptr, from_: int, k: int) -> object:
-    """Sum of k products, in an order that only k decides."""
+    """Return the sum of k products, in an order that depends on k alone."""
     total = like(a, 0)
     for p in range(k):
         total += a[at + p] * b[from_ + p]

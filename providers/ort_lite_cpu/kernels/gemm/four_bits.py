@@ -1,64 +1,97 @@
-"""Products with weights of four bits, which stay as wide in memory: each block of a column has a scale and a zero point.
+"""Products with weights that stay four bits wide in memory: each block of a column has a scale and a zero point.
 
 The sum over a block is scale * (sum of a * code - zero * sum of a): codes are converted as they are, and the rest is done once a
 block. Few rows read the weights once, in the order of memory; for more of them panels are unpacked for the register tile.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, TileEpilogue, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.run.kernels import Kernels
 
 FEW = 8
-"""Up to this many rows reading the codes again for every few of them costs less than unpacking them."""
+"""The most rows for which reading the codes again for every few rows costs less than unpacking them."""
 TOGETHER = 8
-"""Codes of a column that one word holds, in the order of k from its lowest bits."""
+"""The codes of a column that one word holds, in the order of k from its lowest bits."""
 AHEAD = 2048
-"""Bytes of weights that are asked for before they are read."""
+"""The bytes of weights that are prefetched before they are read."""
 MIDDLE = 8.0
-"""The zero point where there is none."""
+"""The zero point of weights without zero points."""
 
 
 def rows_together(target: Target) -> int:
-    """That share one pass over the weights: as many as sums fit the registers."""
+    """Return the number of rows that share one pass over the weights: as many as have their sums in registers."""
     if target.vector_bytes == 64:
         return 4
     return 2 if target.has_fma else 1
 
 
 def looks_up(target: Target) -> bool:
-    """Whether codes become numbers by a table of 16 in a register, see `Codes`."""
+    """Return True if codes become numbers by a table of 16 in a register, see `Codes`."""
     return target.has("avx512f") and target.vector_bytes == 64
 
 
 def columns_together(x: Array, width: int, kernels: Kernels) -> Array:
-    """(n, r), a row for each column of weights -> panels (ceil(n / width), r, width). O(size)."""
+    """Return (n, r), a row for each column of weights, as panels (ceil(n / width), r, width). O(size)."""
     return panels(np.ascontiguousarray(x).T, width, kernels)
 
 
 def words(b: Array, width: int, kernels: Kernels) -> Array:
-    """Codes (n, bytes), a multiple of four bytes a column, as the kernels read them: (ceil(n / width), words, width)."""
+    """Return codes (n, bytes), a multiple of four bytes a column, as panels of words: (ceil(n / width), words, width)."""
     return columns_together(np.ascontiguousarray(b).view("<u4"), width, kernels)
+
+
+class BlockedProduct(NamedTuple):
+    """A product (m, k) @ (k, n) with a right operand whose columns have `blocks` blocks of `size` codes, the first k of which count."""
+
+    m: int
+    n: int
+    k: int
+    blocks: int
+    size: int
+    """A multiple of 8."""
+
+
+class CodeForm(NamedTuple):
+    """The form of weights in memory, and the way in which kernels read them."""
+
+    given: StaticInt
+    """1: there are zero points; 0: they are MIDDLE."""
+    lookup: StaticInt
+    """1: codes become numbers by a table, see `Codes`."""
+    together: StaticInt
+    """Rows that share one pass over the weights, see `rows_together`."""
+
+
+class WeightPanel(NamedTuple):
+    """A panel of weights: codes (blocks * size / 8, width), scales and zeros (blocks, width)."""
+
+    codes: Ptr
+    scales: Ptr
+    zeros: Ptr
+    blocks: int
+    size: int
 
 
 @native
 @extents(
-    a="m * k",
-    b="ceildiv(n, vectors * lanes) * blocks * (size // 8) * vectors * lanes",
-    scales="ceildiv(n, vectors * lanes) * blocks * vectors * lanes",
-    zeros="ceildiv(n, vectors * lanes) * blocks * vectors * lanes",
-    bias="n",
-    y="m * n",
-    scratch="parts * max(together * (blocks * size + blocks + vectors * lanes), DEPTH * vectors * lanes)",
+    a="g.m * g.k",
+    b="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * (g.size // 8) * tile.vectors * tile.lanes",
+    scales="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * tile.vectors * tile.lanes",
+    zeros="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * tile.vectors * tile.lanes",
+    bias="g.n",
+    y="g.m * g.n",
+    scratch="parts * max(form.together * (g.blocks * g.size + g.blocks + tile.vectors * tile.lanes),"
+    " DEPTH * tile.vectors * tile.lanes)",
 )
 def four_bits(
     a: Ptr,
@@ -68,26 +101,18 @@ def four_bits(
     bias: Ptr,
     y: Ptr,
     scratch: Ptr,
-    m: int,
-    n: int,
-    k: int,
-    blocks: int,
-    size: int,
-    given: Static,
-    lookup: Static,
-    together: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    g: BlockedProduct,
+    form: CodeForm,
+    tile: Tile,
     part: int,
     parts: int,
 ) -> int:
     """y (m, n) = a (m, k) @ ((b - zeros) * scales) + bias (n,), b from `words`, scales and zeros from `columns_together`.
 
-    A column has `blocks` blocks of `size` codes, a multiple of 8, of which the first k count; zeros are there if `given`, else 8.
-    Up to `together` rows are computed in one pass over the weights. lookup: see `Codes`. Spec: onnxruntime MatMulNBits-1.
+    Spec: onnxruntime MatMulNBits-1.
     """
-    width = vectors * lanes
+    m, n, k, blocks, size = g.m, g.n, g.k, g.blocks, g.size
+    width, rows, together = tile.vectors * tile.lanes, tile.rows, form.together
     own = shift(scratch, part * max(together * (blocks * size + blocks + width), DEPTH * width))
     across = (n + width - 1) // width
     if m > FEW:
@@ -96,18 +121,17 @@ def four_bits(
         x, out, count = shift(a, top * k), shift(y, top * n), min(last * rows, m) - top
         for p in range(left, right):
             at, j = p * blocks * width, p * width
-            w, f, z = shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at)
-            target, added, rest = shift(out, j), shift(bias, j), n - j
-            _many(x, w, f, z, added, target, own, count, n, rest, k, size // 8, ending, given, lookup, rows, vectors, lanes)
+            w = WeightPanel(shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at), blocks, size)
+            _many(x, w, shift(bias, j), shift(out, j), own, count, n, n - j, k, ending, form, tile)
         return OK
     for i in range(0, m, together):
         count = min(together, m - i)
         _begin(shift(a, i * k), own, count, together, k, blocks, size)
         for p in range(across * part // parts, across * (part + 1) // parts):
             at, j = p * blocks * width, p * width
-            codes, factors, away = shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at)
+            w = WeightPanel(shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at), blocks, size)
             sums, out, added = shift(own, together * (blocks * size + blocks)), shift(y, i * n + j), shift(bias, j)
-            _few(own, codes, factors, away, sums, count, blocks, size, given, lookup, together, vectors, lanes)
+            _few(own, w, sums, count, form.given, form.lookup, form.together, tile.vectors, tile.lanes)
             for row in range(count):
                 for column in range(min(width, n - j)):
                     own_bias = like(y, 0) if null(bias) else added[column]
@@ -117,7 +141,7 @@ def four_bits(
 
 @native
 def _begin(a: Ptr, out: Ptr, count: int, rows: int, k: int, blocks: int, size: int) -> None:
-    """out: rows of a (count, k) and zeros up to `rows` of blocks * size elements, then the sums of their blocks (rows, blocks)."""
+    """out = a (count, k), with zeros as (rows, blocks * size), then the sums of its blocks (rows, blocks)."""
     depth = blocks * size
     for row in range(1 if count == 1 else rows):
         there = k if row < count else 0
@@ -135,33 +159,27 @@ def _begin(a: Ptr, out: Ptr, count: int, rows: int, k: int, blocks: int, size: i
 @native(inline=False)
 def _few(
     a: Ptr,
-    b: Ptr,
-    scales: Ptr,
-    zeros: Ptr,
+    w: WeightPanel,
     out: Ptr,
     count: int,
-    blocks: int,
-    size: int,
     given: Static,
     lookup: Static,
     together: Static,
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """out (count, width) = a @ one panel of weights, for what `_begin` made of a. One row, or `together` of which some count."""
-    sums = shift(a, together * blocks * size)
+    """out (count, width) = a @ w for rows a from `_begin`: one row, or `together`, the first `count` of which count."""
+    sums = shift(a, together * w.blocks * w.size)
     if count == 1 or together == 1:
-        _sums(a, sums, b, scales, zeros, out, blocks, size, given, lookup, 1, vectors, lanes)
+        _sums(a, sums, w, out, given, lookup, 1, vectors, lanes)
     else:
-        _sums(a, sums, b, scales, zeros, out, blocks, size, given, lookup, together, vectors, lanes)
+        _sums(a, sums, w, out, given, lookup, together, vectors, lanes)
 
 
 @native(inline=False)
 def _many(
     a: Ptr,
-    b: Ptr,
-    scales: Ptr,
-    zeros: Ptr,
+    w: WeightPanel,
     bias: Ptr,
     y: Ptr,
     scratch: Ptr,
@@ -169,31 +187,26 @@ def _many(
     n: int,
     left: int,
     k: int,
-    words_: int,
     ending: int,
-    given: Static,
-    lookup: Static,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
+    form: CodeForm,
+    tile: Tile,
 ) -> None:
-    """The columns of y (m, n) that one panel has, `left` or fewer, for many rows: pieces of it as numbers, (depth, width).
+    """y (m, n)[:, :left] = a (m, k) @ w + bias, for many rows: pieces of the panel become numbers (depth, width) in scratch.
 
     ending: the mode of the last piece.
     """
     pieces, some = cut((k + 7) // 8, DEPTH // 8)
     for piece in range(pieces):
         begin, end = piece * some, min((piece + 1) * some, (k + 7) // 8)
-        _unpack(b, scales, zeros, scratch, begin, end, words_, given, lookup, vectors, lanes)
+        _unpack(w, scratch, begin, end, form.given, form.lookup, tile.vectors, tile.lanes)
         mode = (0 if piece == 0 else ACCUMULATE) + (ending if piece == pieces - 1 else 0)
-        x, depth, f = shift(a, begin * 8), min(end * 8, k) - begin * 8, scratch
-        panel(
-            LeftOperand(x, k, 0, 1), f, f, y, n, m, left, depth, TileEpilogue(mode, bias, bias, 0.0, 0.0), rows, vectors, lanes
-        )
+        x, depth, f = LeftOperand(shift(a, begin * 8), k, 0, 1), min(end * 8, k) - begin * 8, scratch
+        last_steps = TileEpilogue(mode, bias, bias, 0.0, 0.0)
+        panel(x, f, f, y, n, m, left, depth, last_steps, tile.rows, tile.vectors, tile.lanes)
 
 
 class Codes(Vectors):
-    """Vectors of float32, and the codes that become them."""
+    """Emits operations on vectors of float32, and on the codes that become them."""
 
     def __init__(self, builder: Any, lanes: int, lookup: bool) -> None:
         from llvmlite import ir
@@ -203,11 +216,12 @@ class Codes(Vectors):
         self.lookup = lookup
 
     def load_word(self, pointer: Any, at: int) -> Any:
+        """Return the words from element `at` on."""
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
 
     def code(self, held: Any, number: int) -> Any:
-        """Code `number` of each word, a number from 0 to 15."""
+        """Return code `number` of each word as a number from 0 to 15."""
         if number:
             held = self.builder.lshr(held, self.ir.Constant(self.integers, [4 * number] * self.lanes))
         if self.lookup:  # by the lowest four bits of each lane, which saves the conversion
@@ -217,36 +231,24 @@ class Codes(Vectors):
         return self.builder.sitofp(self.builder.and_(held, self.ir.Constant(self.integers, [15] * self.lanes)), self.type)
 
     def zeros(self, pointer: Any, at: int) -> Any:
-        """Zero points, of bytes or floats."""
+        """Return zero points, which are bytes or floats."""
         held = self.ir.VectorType(pointer.type.pointee, self.lanes)
         values = self.builder.load(self.builder.bitcast(self.move(pointer, self.integer(at)), held.as_pointer()), align=1)
         return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
 
 
-@emitter("void(*f32,*f32,*u32,*f32,*T,*f32,i64,i64,static,static,static,static,static)")
+@emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static)")
 def _sums(
-    builder: Any,
-    a: Any,
-    sums_of_a: Any,
-    b: Any,
-    scales: Any,
-    zeros: Any,
-    out: Any,
-    blocks: Any,
-    size: Any,
-    given: bool,
-    lookup: bool,
-    rows: int,
-    vectors: int,
-    lanes: int,
+    builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, given: bool, lookup: bool, rows: int, vectors: int, lanes: int
 ) -> None:
-    """out (rows, width) = a @ one panel of weights; `sums_of_a` (rows, blocks)."""
+    """out (rows, width) = a (rows, blocks * size) @ w; `sums_of_a` (rows, blocks)."""
+    b, scales, zeros, blocks, size = w
     emit = Codes(builder, lanes, lookup)
     count, chains, width = rows * vectors, 2 if rows * vectors < 8 else 1, vectors * lanes
     depth = builder.mul(blocks, size)
 
     def round_of(_: Any, values: Any) -> list[Any]:
-        """Eight k, which go round the chains."""
+        """Emit eight k, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
         emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
         held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
@@ -284,24 +286,11 @@ def _sums(
         emit.store(total, out, k * lanes)
 
 
-@emitter("void(*u32,*f32,*T,*f32,i64,i64,i64,static,static,static,static)")
-def _unpack(
-    builder: Any,
-    b: Any,
-    scales: Any,
-    zeros: Any,
-    out: Any,
-    begin: Any,
-    end: Any,
-    words_: Any,
-    given: bool,
-    lookup: bool,
-    vectors: int,
-    lanes: int,
-) -> None:
-    """out (8 * (end - begin), width): the weights of words `begin` to `end` of one panel, whose blocks have `words_`."""
-    emit = Codes(builder, lanes, lookup)
-    width = vectors * lanes
+@emitter("void(*u32,*f32,*T,i64,i64,*f32,i64,i64,static,static,static,static)")
+def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, given: bool, lookup: bool, vectors: int, lanes: int) -> None:
+    """out (8 * (end - begin), width) = the weights of words `begin` to `end` of a panel."""
+    emit, (b, scales, zeros, _, size) = Codes(builder, lanes, lookup), w
+    width, words_ = vectors * lanes, builder.sdiv(size, emit.integer(TOGETHER))
 
     def round_of(number: Any, values: Any) -> list[Any]:
         block = emit.mul(builder.sdiv(number, words_), width)

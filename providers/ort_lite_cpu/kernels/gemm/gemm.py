@@ -6,38 +6,38 @@ from typing import NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
+from ort_lite_cpu.kernels.gemm.few_rows import FEW, StridedProduct, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
-"""Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
+"""The most of K in one pass: a panel of that depth and the rows that meet it fit the first cache level."""
 BLOCK = 240
-"""About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""
+"""The approximate number of rows in a block: so many rows and DEPTH columns fit the second cache level."""
 KEPT = 1 << 18
-"""Numbers of a b that stays in the second cache level: to read them again costs less than to read rows again."""
+"""The most elements of a b that stays in the second cache level: reading them again costs less than reading rows again."""
 
 
 @native
 def cut(k: int, depth: int) -> tuple[int, int]:
-    """(number of pieces, size of a piece) of a depth of k; one empty piece for k = 0."""
+    """Return (number of pieces, size of a piece) of a depth of k; one empty piece for k = 0."""
     pieces = max((k + depth - 1) // depth, 1)
     return pieces, (k + pieces - 1) // pieces
 
 
 @native
 def depth_of(vectors: int) -> int:
-    """Most of K that one pass takes of constant panels: wide ones are read from the second cache level in any case."""
+    """Return the most of K in one pass over constant panels: wide ones are read from the second cache level in any case."""
     return DEPTH if vectors < 4 else 2 * DEPTH
 
 
 @native
 def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int) -> tuple[int, int, int, int]:
-    """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
+    """Return this part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
-    Of ways that are equally even, up to a 64th, the one wins that reads least twice: each cut through the columns reads all
-    rows again, `height` each, each cut through the rows all columns, `width` each.
+    If several ways are equally even, up to a 64th, the one that reads the least twice wins: each cut through the columns reads all
+    rows again, `height` each; each cut through the rows reads all columns again, `width` each.
     """
     best, least, across = rows * columns + 1, 0, 1
     for cuts in range(1, parts + 1):
@@ -88,7 +88,8 @@ def gemm(
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
         if streams:
-            one_row(a, b, bias, c, n, k, left, right, act.low, act.high, tile.vectors, tile.lanes)
+            whole = TileEpilogue(0, bias, residual, act.low, act.high)
+            one_row(a, b, c, n, k, left, right, whole, tile.vectors, tile.lanes)
         for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)
@@ -99,27 +100,15 @@ def gemm(
                 x, factors = shift(a, i * k + start), shift(b, (p * k + start) * width)
                 y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
                 soon = shift(factors, k * width if p + 1 < right else 0)
-                panel(
-                    LeftOperand(x, k, 0, 1),
-                    factors,
-                    soon,
-                    y,
-                    n,
-                    count,
-                    n - j,
-                    depth,
-                    TileEpilogue(mode, added, other, act.low, act.high),
-                    tile.rows,
-                    tile.vectors,
-                    tile.lanes,
-                )
+                row, end = LeftOperand(x, k, 0, 1), TileEpilogue(mode, added, other, act.low, act.high)
+                panel(row, factors, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
         if kind != "":
             activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind)
     return OK
 
 
 class Batches(NamedTuple):
-    """Matrices (d0, d1, d2) of a result, and the steps of both operands from one to the next."""
+    """The matrices (d0, d1, d2) of a result, and the steps of both operands from one to the next."""
 
     d0: int
     d1: int
@@ -134,11 +123,12 @@ class Batches(NamedTuple):
 
 @native
 @extents(
-    a="walk(0, d0, a0, d1, a1, d2, a2, m, lda, k, 1)",
-    b="walk(0, d0, b0, d1, b1, d2, b2, n if transposed else k, ldb, k if transposed else n, 1)",
-    bias="n",
-    residual="d0 * d1 * d2 * m * n",
-    c="d0 * d1 * d2 * m * n",
+    a="walk(0, g.d0, g.a0, g.d1, g.a1, g.d2, g.a2, each.m, each.lda, each.k, 1)",
+    b="walk(0, g.d0, g.b0, g.d1, g.b1, g.d2, g.b2, each.n if transposed else each.k, each.ldb,"
+    " each.k if transposed else each.n, 1)",
+    bias="each.n",
+    residual="g.d0 * g.d1 * g.d2 * each.m * each.n",
+    c="g.d0 * g.d1 * g.d2 * each.m * each.n",
     scratch="parts * DEPTH * tile.vectors * tile.lanes",
 )
 def matmul(
@@ -148,12 +138,7 @@ def matmul(
     residual: Ptr,
     c: Ptr,
     scratch: Ptr,
-    m: int,
-    n: int,
-    k: int,
-    lda: int,
-    ldb: int,
-    scale: float,
+    each: StridedProduct,
     act: ActivationParameters,
     g: Batches,
     transposed: Static,
@@ -165,62 +150,54 @@ def matmul(
     """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
 
     a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
-    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used; where m is small
-    that would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
+    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used. If m is small,
+    packing would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
     """
+    m, n, k = each.m, each.n, each.k
     width = tile.vectors * tile.lanes
     across = max((n + width - 1) // width, 1)
     down = (m + tile.rows - 1) // tile.rows
-    first, last, left, right = grid(
-        down, g.d0 * g.d1 * g.d2 * across, tile.rows, 2 * width, part, parts
-    )  # columns are packed as well
+    columns = g.d0 * g.d1 * g.d2 * across  # they are packed as well
+    first, last, left, right = grid(down, columns, tile.rows, 2 * width, part, parts)
     top, bottom = first * tile.rows, min(last * tile.rows, m)
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, DEPTH)
     factors, count = shift(scratch, part * DEPTH * width), bottom - top
     for batch in range(left // across, (right + across - 1) // across):
         i2, i1, i0 = batch % g.d2, batch // g.d2 % g.d1, batch // g.d2 // g.d1
-        x = shift(a, i0 * g.a0 + i1 * g.a1 + i2 * g.a2 + top * lda)
+        x = shift(a, i0 * g.a0 + i1 * g.a1 + i2 * g.a2 + top * each.lda)
         w = shift(b, i0 * g.b0 + i1 * g.b1 + i2 * g.b2)
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
         if m <= FEW:
             mode = mode_of(True, True, bias, residual, clips)
-            y, other = shift(c, out), shift(residual, out)
-            few_rows(x, lda, w, ldb, bias, other, y, count, n, k, begin, end, scale, mode, act.low, act.high, transposed)
+            own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale)
+            few_end = TileEpilogue(mode, bias, shift(residual, out), act.low, act.high)
+            few_rows(x, w, shift(c, out), own, begin, end, few_end, transposed)
         else:
             for j in range(begin, end, width):
                 for piece in range(pieces):
                     start = piece * size
                     depth = min(size, k - start)
                     mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
-                    source = shift(w, j * ldb + start if transposed else start * ldb + j)
-                    pack_panel(source, ldb, transposed, min(n - j, width), depth, scale, factors, tile.vectors, tile.lanes)
-                    row, f, y = shift(x, start), factors, shift(c, out + j)
-                    added, other, left_over = shift(bias, j), shift(residual, out + j), n - j
-                    panel(
-                        LeftOperand(row, lda, 0, 1),
-                        f,
-                        f,
-                        y,
-                        n,
-                        count,
-                        left_over,
-                        depth,
-                        TileEpilogue(mode, added, other, act.low, act.high),
-                        tile.rows,
-                        tile.vectors,
-                        tile.lanes,
-                    )
+                    source, some = shift(w, j * each.ldb + start if transposed else start * each.ldb + j), min(n - j, width)
+                    pack_panel(source, each.ldb, transposed, some, depth, each.scale, factors, tile.vectors, tile.lanes)
+                    row, f, y = LeftOperand(shift(x, start), each.lda, 0, 1), factors, shift(c, out + j)
+                    last_steps = TileEpilogue(mode, shift(bias, j), shift(residual, out + j), act.low, act.high)
+                    panel(row, f, f, y, n, count, n - j, depth, last_steps, tile.rows, tile.vectors, tile.lanes)
         if kind != "":
             activate(shift(c, out + begin), n, count, end - begin, act.alpha, act.beta, kind)
     return OK
 
 
 @native
-@extents(a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n")
+@extents(
+    a="walk(0, g.d0, g.a0, g.d1, g.a1, g.d2, g.a2, m * k, 1)",
+    b="walk(0, g.d0, g.b0, g.d1, g.b1, g.d2, g.b2, k * n, 1)",
+    c="g.d0 * g.d1 * g.d2 * m * n",
+)
 def integer_matmul(a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, g: Batches, part: int, parts: int) -> int:
-    """As matmul, for integers, which wrap: row by row of c, a multiple of a row of b at a time. Spec: ONNX MatMul-13."""
+    """c (d0, d1, d2, m, n) = a @ b for integers, which wrap; a[i] (m, k), b[i] (k, n) as of `matmul`. Spec: ONNX MatMul-13."""
     for row in span(g.d0 * g.d1 * g.d2 * m, part, parts):
         batch, i = row // m, row % m
         i2, i1, i0 = batch % g.d2, batch // g.d2 % g.d1, batch // g.d2 // g.d1

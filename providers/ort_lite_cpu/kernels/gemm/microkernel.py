@@ -3,7 +3,7 @@
 A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. The sums stay in
 registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
 chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
-one or two rows alone would leave the multipliers idle, and use several chains.
+tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, native, null, 
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
-"""Bits of a tile's mode: add to what C holds; then, after the last piece of the depth, add a bias, a residual, and clip."""
+"""Bits of a tile's mode: add to C; then, after the last piece of the depth, add a bias, add a residual, and clip."""
 
 UNROLLED = 4
-"""k that one round of the inner loop takes."""
+"""The k of one round of the inner loop."""
 SHARES = 8
-"""Tiles that together ask for the panel that comes next, each for a share; the one that reads it first would wait for memory.
+"""The number of tiles that together prefetch the next panel, each a share; otherwise the first tile that reads it waits for memory.
 
-A caller that has fewer tiles to a panel says so: see `panel`.
+Callers with fewer tiles to a panel pass their own number to `panel`.
 """
 
 
 class Tile(NamedTuple):
-    """Shape of the register tile: rows x (vectors * lanes)."""
+    """The shape of the register tile: rows x (vectors * lanes)."""
 
     rows: StaticInt
     vectors: StaticInt
@@ -40,7 +40,7 @@ class Tile(NamedTuple):
 
     @property
     def least_columns(self) -> int:
-        """The number of columns that are computed in any case: `panel` has narrower tiles than one of three or more vectors."""
+        """The least number of columns that are computed: `panel` has narrower tiles if there are three or more vectors."""
         return self.lanes if self.vectors > 2 else self.columns
 
     @property
@@ -50,10 +50,10 @@ class Tile(NamedTuple):
 
 
 def tile_for(native_type: str, target: Target) -> Tile:
-    """The tile for elements of "f32" or "f64": of those whose sums and operands the registers hold, one with few loads.
+    """Return the tile for elements of "f32" or "f64": one with few loads, whose sums and operands fit the registers.
 
-    6 x 4 takes 10 loads for 24 products, 8 x 3 11, 12 x 2 14, and its panels divide the usual numbers of channels. A
-    multiplication that is not fused needs a register for its result.
+    6 x 4 needs 10 loads for 24 products, 8 x 3 needs 11, and 12 x 2 needs 14; panels of 6 x 4 also divide the usual numbers of
+    channels. A multiplication that is not fused needs a register for its result.
     """
     lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
     if target.vector_registers == 32:
@@ -62,16 +62,16 @@ def tile_for(native_type: str, target: Target) -> Tile:
 
 
 def tall_tile(native_type: str, target: Target) -> Tile:
-    """The tile for products that pass over their panels a few times, or have two vectors of columns: tall where registers allow it.
+    """Return the tile for products that read their panels a few times, or have two vectors of columns: tall if registers allow it.
 
-    A wide one has fewer loads, but reads panels that do not fit the first cache level more often.
+    A wide tile has fewer loads, but reads panels that do not fit the first cache level more often.
     """
     tile = tile_for(native_type, target)
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
 class LeftOperand(NamedTuple):
-    """A (m, lines, k): element (i, l, p) is at[i * row + l * line + p]. A matrix has one line, a convolution as many as its kernel."""
+    """A (m, lines, k): element (i, l, p) is at[i * row + l * line + p]. A matrix has one line, a convolution those of its kernel."""
 
     at: Ptr
     row: int
@@ -80,7 +80,7 @@ class LeftOperand(NamedTuple):
 
 
 class TileEpilogue(NamedTuple):
-    """The last steps of a tile: `mode` has the bits above, bias (n,), residual laid out as C, and the limits of the clip."""
+    """The last steps of a tile: `mode` has the bits above, bias (n,), residual with the layout of C, and the limits of the clip."""
 
     mode: int
     bias: Ptr
@@ -118,9 +118,9 @@ def panel(
 ) -> None:
     """C (m, n) = end(left (m, lines, k) @ b (lines, k, vectors * lanes)), rows of C `ldc` apart; n may be less than b's columns.
 
-    All tiles start at multiples of `rows`, so that a caller that cuts C there gets the same bits. What is left over is done in
-    powers of two. `ahead` is the panel that the caller takes next, which comes into the cache meanwhile, in `shares` parts; b where
-    there is none, or where it is there already.
+    All tiles start at multiples of `rows`, so that results are bit-identical if a caller cuts C there. The rest of the rows are
+    computed in powers of two. `ahead` is the next panel of the caller, which is prefetched meanwhile in `shares` parts; b if there is
+    none, or if it is in the cache already.
     """
     i, asked, whole = 0, 0, left.lines * k * vectors * lanes
     while i + rows <= m:
@@ -155,7 +155,7 @@ def panel(
 
 @native
 def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> int:
-    """The mode of one piece of the depth."""
+    """Return the mode of one piece of the depth."""
     mode = 0 if first else ACCUMULATE
     if last:
         mode += 0 if null(bias) else BIAS
@@ -181,7 +181,7 @@ def tile(
     lanes: int,
     shares: int,
 ) -> None:
-    """One tile of `rows` rows and min(n, vectors * lanes) columns; the panel has `across` vectors."""
+    """C (rows, min(n, vectors * lanes)) = end(left @ b), b a panel of `across` vectors."""
     mode, bias, residual, low, high = end
     emit = Vectors(builder, left.at.type.pointee, lanes)
     sums = _products(emit, left, b, ahead, k, rows, vectors, across, shares)
@@ -221,20 +221,20 @@ def tile(
 def _products(
     emit: Vectors, left: Any, b: Any, ahead: Any, k: Any, rows: int, vectors: int, across: int, shares: int
 ) -> list[list[Any]]:
-    """sums[i][j]: vector j of row i of A @ B."""
+    """Return sums[i][j], vector j of row i of A @ B."""
     count, width = rows * vectors, across * emit.lanes
     chains = min(max(8 // count, 1), UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
     addresses = Rows(emit, left.row, rows)
-    asks = vectors == across and rows > 2  # one or two rows are what is left over: nobody takes a panel next
+    asks = vectors == across and rows > 2  # one or two rows are the last ones: no panel comes next
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
-        """One line."""
+        """Emit one line."""
         starts = addresses.starts(emit.move(left.at, emit.builder.mul(left.line, number)))
         before = emit.mul(emit.builder.mul(k, number), width)
         panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
-            """`unrolled` k; they go round `used` chains."""
+            """Emit `unrolled` k, which go round `used` chains."""
             pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
             for u in range(unrolled):
                 first = u % used * count
@@ -268,10 +268,10 @@ def _products(
 
 
 class Rows:
-    """Addresses of the rows of a left operand, and the order in which they are read.
+    """The addresses of the rows of a left operand, and the order in which they are read.
 
     Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine. Each row
-    is read after the products of the row before: left free, schedulers read ahead, some until no register is left.
+    is read after the products of the row before: otherwise schedulers read ahead, some until no register is left.
     """
 
     def __init__(self, emit: Vectors, step: Any, rows: int) -> None:
@@ -280,14 +280,14 @@ class Rows:
         self.leaps = [emit.mul(step, i) for i in range(0, rows, 3)]
 
     def starts(self, first: Any) -> list[Any]:
-        """The pointers, for the address of row 0."""
+        """Return the pointers, for the address of row 0."""
         return [self.emit.opaque(self.emit.move(first, leap)) for leap in self.leaps]
 
     def at(self, pointers: Sequence[Any], row: int) -> Any:
-        """The address of a row."""
+        """Return the address of a row."""
         return self.emit.move(pointers[row // 3], self.steps[row % 3])
 
     def next_after(self, pointers: list[Any], row: int, values: Sequence[Any]) -> None:
-        """Makes the row after `row`, behind the last one the first, one that is read after `values`."""
+        """Make the row after `row`, the first one after the last, depend on `values`."""
         following = (row + 1) % self.rows // 3
         pointers[following] = self.emit.after(pointers[following], *values)

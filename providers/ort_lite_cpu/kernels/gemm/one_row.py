@@ -1,7 +1,7 @@
-"""The product of one row and a packed matrix, as fast as memory gives the matrix: several panels at once.
+"""The product of one row and a packed matrix, at the speed of memory: several panels at once.
 
-One row multiplies each number of the matrix once, so a matrix beyond the caches is waited for. Hardware asks ahead within a stream of
-addresses; of several streams it asks for more at a time, and what it would ask for too late is asked for here.
+One row multiplies each number of the matrix once, so a matrix beyond the caches is limited by memory. Hardware prefetches within a
+stream of addresses, and more at a time from several streams; the kernel prefetches what the hardware would request too late.
 """
 
 from collections.abc import Sequence
@@ -9,33 +9,22 @@ from typing import Any
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.lang import Ptr, Static, emitter, like, native, null, select, shift
-from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED
+from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, TileEpilogue
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 STREAMS = 2
-"""Panels that are read at once, far from each other. Four are no faster, and their sums more than 16 registers hold."""
+"""The panels that are read at once, far from each other. Four are no faster, and their sums do not fit 16 registers."""
 AHEAD = 2048
-"""Bytes of a stream that are asked for before they are read."""
+"""The bytes of a stream that are prefetched before they are read."""
 
 
 @native(inline=False)
 def one_row(
-    a: Ptr,
-    b: Ptr,
-    bias: Ptr,
-    c: Ptr,
-    n: int,
-    k: int,
-    left: int,
-    right: int,
-    low: float,
-    high: float,
-    vectors: Static,
-    lanes: Static,
+    a: Ptr, b: Ptr, c: Ptr, n: int, k: int, left: int, right: int, end: TileEpilogue, vectors: Static, lanes: Static
 ) -> None:
-    """Panels `left` to `right` of c (n,) = clip(a (k,) @ b + bias, low, high); b as `pack.panels` makes it.
+    """c (n,) = clip(a (k,) @ b + bias, low, high), its panels `left` to `right`; b from `pack.panels`; there is no residual.
 
-    Every element is one chain of multiply-adds in the order of k, whichever panels are read beside its own.
+    Every element is one chain of multiply-adds in the order of k, regardless of the panels that are read with its own.
     """
     width = vectors * lanes
     apart = (min(right, n // width) - left) // STREAMS
@@ -45,17 +34,17 @@ def one_row(
         panels_times_row(a, shift(b, p * k * width), shift(c, p * width), 0, n - p * width, k, 1, vectors, lanes)
     for j in range(left * width, min(right * width, n)):
         x = c[j]
-        if not null(bias):
-            x += bias[j]
-        x = select(x < like(c, low), like(c, low), x)
-        c[j] = select(x > like(c, high), like(c, high), x)
+        if not null(end.bias):
+            x += end.bias[j]
+        x = select(x < like(c, end.low), like(c, end.low), x)
+        c[j] = select(x > like(c, end.high), like(c, end.high), x)
 
 
 @emitter("void(*F,*F,*F,i64,i64,i64,static,static,static)")
 def panels_times_row(
     builder: Any, a: Any, b: Any, c: Any, apart: Any, n: Any, k: Any, streams: int, vectors: int, lanes: int
 ) -> None:
-    """c = a (k,) @ b for `streams` panels that lie `apart` panels from each other; of the last only n columns are written."""
+    """c = a (k,) @ b for `streams` panels that are `apart` panels from each other; only n columns of the last are written."""
     emit = Vectors(builder, a.type.pointee, lanes)
     width, far = vectors * lanes, builder.mul(builder.mul(k, apart), emit.integer(vectors * lanes))
     starts = [emit.move(b, emit.mul(far, stream)) for stream in range(streams)]

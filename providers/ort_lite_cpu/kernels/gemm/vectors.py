@@ -1,4 +1,4 @@
-"""Emits LLVM IR on vectors: what the kernels of this folder are written in where loops over scalars would not do."""
+"""Emission of LLVM IR on vectors, for kernels for which loops over scalars are not enough."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,23 +20,27 @@ class Vectors:
 
     # --- integers, addresses and control
     def integer(self, value: int) -> Any:
+        """Return a 64-bit constant."""
         return self.ir.Constant(self.ir.IntType(64), value)
 
     def mul(self, x: Any, factor: int) -> Any:
+        """Return an integer times a constant."""
         return self.builder.mul(x, self.integer(factor))
 
     def bit(self, mode: Any, bit: int) -> Any:
+        """Return true if `mode` has the bit."""
         return self.builder.icmp_signed("!=", self.builder.and_(mode, self.integer(bit)), self.integer(0))
 
     def move(self, pointer: Any, count: Any) -> Any:
+        """Return the pointer, moved by `count` elements."""
         return self.builder.gep(pointer, [count])
 
     def opaque(self, pointer: Any) -> Any:
-        """The pointer, as one of which the optimiser knows nothing: it would express it by others, once every round."""
+        """Return the pointer, hidden from the optimiser, which would otherwise compute it from others in every round."""
         return self.builder.asm(self.ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], False)
 
     def after(self, pointer: Any, *values: Any) -> Any:
-        """The pointer, to be read from once `values` are there, whole vectors: no scheduler moves the read in front of them."""
+        """Return the pointer with a dependency on `values`, whole vectors: no scheduler moves a read from it in front of them."""
         values = tuple(self._whole(value) for value in values)
         kinds = [pointer.type, *(value.type for value in values)]
         register = "v" if self.builder.module.triple.startswith("x86_64") else "w"
@@ -44,7 +48,7 @@ class Vectors:
         return self.builder.asm(self.ir.FunctionType(pointer.type, kinds), "", constraints, [pointer, *values], False)
 
     def _whole(self, value: Any) -> Any:
-        """At least 16 bytes: no register of SSE2 is taken for less."""
+        """Return the value, extended to at least 16 bytes, the least that a register of SSE2 can hold here."""
         held, least = value.type.count, 16 // self.nbytes
         if held >= least:
             return value
@@ -52,7 +56,7 @@ class Vectors:
         return self.builder.shuffle_vector(value, self.ir.Constant(value.type, self.ir.Undefined), order)
 
     def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
-        """change(values) where the condition holds at run time, else values."""
+        """Return change(values) if the condition holds at run time, else values."""
         builder = self.builder
         before = builder.block
         with builder.if_then(condition):
@@ -69,7 +73,7 @@ class Vectors:
     def loop(
         self, start: Any, end: Any, step: int, values: Sequence[Any], body: Callable[[Any, Sequence[Any]], list[Any]]
     ) -> tuple[Any, list[Any]]:
-        """for at in start, start + step, ...: while at + step <= end: values = body(at, values). Returns the last of both."""
+        """Emit `for at in start, start + step, ... while at + step <= end: values = body(at, values)`. Return the last of both."""
         builder = self.builder
         entry, inside, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("end")
         bound = builder.sub(end, self.integer(step - 1))
@@ -96,7 +100,7 @@ class Vectors:
         return self.builder.bitcast(self.move(pointer, self.integer(at)), self.type.as_pointer())
 
     def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
-        """Elements at..at + lanes; with a mask only those that it selects are read."""
+        """Return elements `at` to `at + lanes`; a mask selects those that are read."""
         address = self._pointer(pointer, at)
         if mask is None:
             return self.builder.load(address, align=self.nbytes)
@@ -105,6 +109,7 @@ class Vectors:
         return self.builder.call(function, [address, self.ir.Constant(kinds[2], self.nbytes), mask, self.zero])
 
     def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
+        """Write elements `at` to `at + lanes`; a mask selects those that are written."""
         address = self._pointer(pointer, at)
         if mask is None:
             self.builder.store(value, address, align=self.nbytes)
@@ -114,20 +119,22 @@ class Vectors:
         self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
 
     def prefetch(self, pointer: Any) -> None:
-        """Asks for the cache line, to be read soon; any address is allowed."""
+        """Prefetch a cache line; any address is allowed."""
         ask_for(self.builder, pointer)
 
     def mask(self, count: Any) -> Any:
-        """Selects the first `count` lanes."""
+        """Return a mask that selects the first `count` lanes."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
         numbers = self.ir.Constant(kind, list(range(self.lanes)))
         return self.builder.icmp_signed("<", numbers, self._splat(self.builder.trunc(count, self.ir.IntType(32)), kind))
 
     # --- arithmetic
     def constant(self, value: float) -> Any:
+        """Return a vector of constants."""
         return self.ir.Constant(self.type, [value] * self.lanes)
 
     def splat(self, scalar: Any) -> Any:
+        """Return a vector of copies of a scalar."""
         return self._splat(scalar, self.type)
 
     def _splat(self, scalar: Any, kind: Any) -> Any:
@@ -137,24 +144,27 @@ class Vectors:
         return self.builder.shuffle_vector(single, undefined, zeros)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """x * y + z, fused where the target can."""
+        """Return x * y + z, fused if the target can."""
         return self.builder.call(self._declare(f"llvm.fmuladd.{self.name}", self.type, [self.type] * 3), [x, y, z])
 
     def times(self, x: Any, factor: float) -> Any:
+        """Return x times a constant."""
         return self.builder.fmul(x, self.constant(factor))
 
     def add(self, x: Any, y: Any) -> Any:
+        """Return x + y."""
         return self.builder.fadd(x, y)
 
     def sub(self, x: Any, y: Any) -> Any:
+        """Return x - y."""
         return self.builder.fsub(x, y)
 
     def add_all(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        """Sums, vector by vector."""
+        """Return the sums, vector by vector."""
         return [self.builder.fadd(x, y) for x, y in zip(left, right, strict=True)]
 
     def clip(self, x: Any, low: Any, high: Any) -> Any:
-        """x within [low, high]; NaN stays."""
+        """Return x within [low, high]; NaN stays NaN."""
         x = self.builder.select(self.builder.fcmp_ordered(">", low, x), low, x)
         return self.builder.select(self.builder.fcmp_ordered("<", high, x), high, x)
 

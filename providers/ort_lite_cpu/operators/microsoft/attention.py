@@ -1,4 +1,4 @@
-"""com.microsoft's Attention, MultiHeadAttention and its form for decoders: biases of projections, padding masks, the past."""
+"""Attention and MultiHeadAttention of com.microsoft, and its form for decoders: biases of projections, padding masks, the past."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,7 +26,7 @@ from ort_lite_cpu.operators.attention import (
     mask_of,
 )
 from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
-from ort_lite_cpu.operators.rotary import HeadSteps
+from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ BEAMS = 9
 
 @operator("Attention", domain="com.microsoft", types=REAL)
 def attention(op: NodeLowering) -> None:
-    """x (B, S, I) and weights (I, q + k + v) -> (B, S, v); past and present (2, B, H, rows, size). Spec: Attention-1."""
+    """Emit attention (B, S, v) of x (B, S, I) and weights (I, q + k + v); past and present (2, B, H, rows, size).
+
+    Spec: onnxruntime Attention-1.
+    """
     for attribute in ("do_rotary", "past_present_share_buffer"):
         if op.attr(attribute, 0):
             raise op.reject(attribute)
@@ -60,7 +63,7 @@ def attention(op: NodeLowering) -> None:
 
 
 def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
-    """Attention from the projections (B, S, q + k + v) on. past, mask, bias: numbers of inputs."""
+    """Emit attention of the projections (B, S, q + k + v). past, mask, bias: numbers of inputs."""
     heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
     if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
         raise op.reject(f"qkv_hidden_sizes {list(sizes)}")
@@ -84,7 +87,7 @@ def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
 
 
 def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
-    """Keys and values behind their past, in one tensor: output 1 if it is wanted."""
+    """Return keys and values behind their past, in one tensor: output 1 if it is wanted."""
     batch, heads, rows, size = k.shape
     op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
     if past is not None:
@@ -102,30 +105,33 @@ def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tup
 
 
 class InputNumbers(NamedTuple):
-    """Numbers of the inputs that MultiHeadAttention and its form for decoders have in different places."""
+    """The numbers of inputs that MultiHeadAttention and its form for decoders have in different places."""
 
     bias: int
     mask: int
     added: int
     past: int
-    """Of keys; values come next."""
+    """The past of keys; that of values comes next."""
     used: int
-    """How many rows of the past count, where it is a buffer with room for more."""
+    """The number of valid rows in a past that is a buffer with room for more."""
     width: int = 0
-    """How many beams there are; 0: there is no such input."""
+    """The number of beams; 0: there is no such input."""
 
 
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
 def multi_head_attention(op: NodeLowering) -> None:
-    """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
+    """Emit attention of queries (B, S, H) to keys and values that are separate, packed together or another attention's past.
+
+    Spec: onnxruntime MultiHeadAttention-1.
+    """
     _attend_heads(op, InputNumbers(bias=3, mask=4, added=5, past=6, used=8))
 
 
 @operator("DecoderMaskedMultiHeadAttention", domain="com.microsoft", types=REAL)
 def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
-    """One query a sequence, with a past in a buffer that keeps its size, or with the heads of cross attention.
+    """Emit attention of one query a sequence, with a past in a buffer that keeps its size, or with the heads of cross attention.
 
-    Spec: DecoderMaskedMultiHeadAttention-1.
+    Spec: onnxruntime DecoderMaskedMultiHeadAttention-1.
     """
     if op.has(5) and not (op.attr("past_present_share_buffer", 0) and op.has(7)):
         raise op.reject("a past without past_present_share_buffer and past_sequence_length")
@@ -163,7 +169,7 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
 
 
 def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: int) -> Heads:
-    """Output `index`: the past (batch, heads, room, size) with the new rows behind the first `before`. Returns those that count."""
+    """Emit output `index`: the past (batch, heads, room, size) with the new rows behind the first `before`. Return the valid rows."""
     batch, heads, rows, size = new.shape
     if len(past.shape) != 4:
         raise op.reject(f"a past of rank {len(past.shape)}")
@@ -191,7 +197,7 @@ def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
 
 
 def _slice_heads(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
-    """Operand `number` of (B, S, heads, count, size)."""
+    """Return operand `number` of (B, S, heads, count, size)."""
     batch, rows, heads, together, size = x.shape
     op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
     row = heads * count * size
@@ -199,9 +205,9 @@ def _slice_heads(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
 
 
 def _add_bias(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> tuple[Heads, Heads, Heads]:
-    """Each with its piece of the bias, input `index` (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
+    """Return each with its piece of the bias, input `index` (hidden sizes of q, k and v), as (B, heads, rows, size).
 
-    Keys and values that come as (B, heads, rows, size) have theirs already.
+    Keys and values that come as (B, heads, rows, size) include theirs already.
     """
     bias = op.input(index)
     widths = [part.shape[1] * part.shape[3] for part in parts]
@@ -213,7 +219,7 @@ def _add_bias(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -
             done.append(part)
         else:
             made = op.temporary(part.tensor.dtype, part.shape)
-            op.emit(add_bias, [part.tensor, bias, made], **part.sizes, **part.arguments("x"), bias_at=at, work=made.size)
+            op.emit(add_bias, [part.tensor, bias, made], g=head_steps(part), bias_at=at, work=made.size)
             done.append(heads_of(op, made, part.shape[1]))
         at = at + width
     return done[0], done[1], done[2]
@@ -221,9 +227,9 @@ def _add_bias(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -
 
 @native
 @extents(
-    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)",
-    bias="bias_at + heads * size",
-    y="batch * heads * rows * size",
+    x="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, g.size, 1)",
+    bias="bias_at + g.heads * g.size",
+    y="g.batch * g.heads * g.rows * g.size",
 )
 def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, parts: int) -> int:
     """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
@@ -237,7 +243,7 @@ def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, p
 
 # --- Beams
 def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim, width: Dim | None) -> Heads:
-    """Rows of the past from the sequence that each beam came by: `rows` (groups, beams, columns) says for each place which beam's."""
+    """Return rows of the past from the sequences that each beam came by: `rows` (groups, beams, columns) has the beam of each row."""
     batch, heads, total, size = kept.shape
     if len(rows.shape) != 3:
         raise op.reject(f"cache_indirection of rank {len(rows.shape)}")
@@ -275,7 +281,7 @@ def follow_beams(
     part: int,
     parts: int,
 ) -> int:
-    """y[b, h, t] = x[that of b's group which rows[b, t] names, h, t] for t below `before`, else x[b, h, t]."""
+    """y[b, h, t] = x[b // beams * beams + rows[b, t], h, t] for t below `before`, else x[b, h, t]."""
     for job in span(batch * heads * total, part, parts):
         t, h, b = job % total, job // total % heads, job // total // heads
         source = b
@@ -291,7 +297,7 @@ def follow_beams(
 
 # --- Masks
 def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
-    """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
+    """Return the sum of input `bias` and of `mask_filter_value` for keys that input `padding` masks."""
     given = _padding(op, padding, (wanted[0], wanted[2], total)) if op.has(padding) else None
     if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
@@ -304,7 +310,7 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
 
 
 def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
-    """Input `index`, one addend for each score: (batch or 1, heads or 1, rows, keys), `wanted` being those sizes."""
+    """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys); `wanted` has these sizes."""
     bias = op.input(index)
     if len(bias.shape) != 4:
         raise op.reject(f"an attention bias of rank {len(bias.shape)}; it should be 4")
@@ -314,11 +320,9 @@ def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
 
 
 def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tensor:
-    """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts.
+    """Return (B, 1, 1 or S, T) floats of a padding mask (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of valid keys.
 
-    `wanted` is B, S and T.
-
-    Of (3 B + 2,), ends and where sequences begin in packed ones, ends alone count, as in onnxruntime.
+    `wanted` is B, S and T. A mask (3 B + 2,) has ends and the starts of packed sequences; only the ends are used, as in onnxruntime.
     """
     mask, dtype, (batch, _, total) = op.input(index), op.info().dtype, wanted
     assert dtype is not None

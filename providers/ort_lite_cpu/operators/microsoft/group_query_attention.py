@@ -1,6 +1,6 @@
 """GroupQueryAttention: rotation, keys and values written into the cache, attention to what of the cache counts."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
@@ -11,7 +11,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention import AttentionOptions, Heads, Mask, columns_of, emit_attention, heads_of, mask_of
 from ort_lite_cpu.operators.microsoft.attention import bias_of
-from ort_lite_cpu.operators.rotary import emit_rotation
+from ort_lite_cpu.operators.rotary import HeadSteps, emit_rotation, head_steps
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _STAGES = {0: kernels.NOTHING, 1: kernels.SEEN, 2: kernels.SOFTMAX}
 
 @operator("GroupQueryAttention", domain="com.microsoft", types=REAL)
 def group_query_attention(op: NodeLowering) -> None:
-    """q (B, S, H), k and v (B, S, kv heads * D) or packed behind q; caches (B, kv heads, length, D).
+    """Emit attention of q (B, S, H) to k and v (B, S, kv heads * D), or packed behind q, in caches (B, kv heads, length, D).
 
     Batch b has seqlens_k[b] + 1 keys, the last S of which are new; in a prompt, where there is no past, the first S.
     Spec: GroupQueryAttention-1.
@@ -51,9 +51,9 @@ def group_query_attention(op: NodeLowering) -> None:
         softcap=float(op.attr("softcap", 0.0)),
         left=window - 1 if window > 0 else -1,
         right=0 if op.attr("causal", 1) else -1,
+        past=0 - later,
         lengths=lengths,
         extra=1,
-        anchored=later,
         sink=_sink(op, heads),
         stage=stage,
     )
@@ -95,9 +95,8 @@ def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads
 
 
 def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
-    """Rotate (B, heads, S, D). Positions are given, of a prompt the first alone, or follow from the lengths: 0, 1, ...
-
-    in a prompt.
+    """Rotate (B, heads, S, D). Positions are an input, the first one alone for a prompt, or follow from the lengths: 0, 1, ... in a
+    prompt.
     """
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
@@ -116,7 +115,7 @@ def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
 
 
 def _append_to_cache(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
-    """Output `index`: the past with the new rows behind what of it counts. Returns the first `total` rows."""
+    """Emit output `index`: the past with the new rows behind its valid ones. Return the first `total` rows."""
     past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
     shape = (*new.shape[:2], maximum(before, total), new.shape[3])
@@ -126,40 +125,32 @@ def _append_to_cache(op: NodeLowering, index: int, new: Heads, lengths: Tensor, 
     op.agree(present.shape, shape, "keys and values do not go with the queries")
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
-    operands = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)]
-    given = {**new.sizes, **new.arguments("new"), "before": before, "length": present.shape[2], "total": total, "later": later}
-    op.emit(append, operands, **given, work=present.size // 2, message=_does_not_fit)
+    operands, length = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], present.shape[2]
+    sizes: dict[str, Any] = {"before": before, "length": length, "total": total, "later": later}
+    op.emit(append, operands, g=head_steps(new), **sizes, work=present.size // 2, message=_does_not_fit)
     batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
-    length = present.shape[2]
     return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    first, total = failure.scalar("rows") if failure.scalar("later") else 1, failure.scalar("total")
+    first, total = failure.scalar("g.rows") if failure.scalar("later") else 1, failure.scalar("total")
     last = f"the last key {failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
     return f"{last} is out of range [{first - 1}, {total}): {first} new rows end there, total_sequence_length is {total}"
 
 
 @native
 @extents(
-    past="batch * heads * before * size",
-    new="walk(new_at, batch, new_batch, heads, new_head, rows, new_row, size, 1)",
-    lengths="batch",
-    y="batch * heads * length * size",
+    past="g.batch * g.heads * before * g.size",
+    new="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, g.size, 1)",
+    lengths="g.batch",
+    y="g.batch * g.heads * length * g.size",
 )
 def append(
     past: Ptr,
     new: Ptr,
     lengths: Ptr,
     y: Ptr,
-    batch: int,
-    heads: int,
-    rows: int,
-    size: int,
-    new_at: int,
-    new_batch: int,
-    new_head: int,
-    new_row: int,
+    g: HeadSteps,
     before: int,
     length: int,
     total: int,
@@ -169,20 +160,21 @@ def append(
 ) -> int:
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
-    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length is beyond `total`, of which `length` is at least.
+    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length exceeds `total`, which is at most `length`.
     """
-    for job in span(batch * heads * length, part, parts):
-        t, h, b = job % length, job // length % heads, job // length // heads
+    rows, size = g.rows, g.size
+    for job in span(g.batch * g.heads * length, part, parts):
+        t, h, b = job % length, job // length % g.heads, job // length // g.heads
         end = int(read_once(lengths, b)) + 1
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
             return failure_status(INDEX_OUT_OF_RANGE, b)
         if first <= t < first + rows:
-            source = new_at + b * new_batch + h * new_head + (t - first) * new_row
+            source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(size):
                 y[job * size + i] = new[source + i]
         elif t < min(first, before):
-            source = ((b * heads + h) * before + t) * size
+            source = ((b * g.heads + h) * before + t) * size
             for i in range(size):
                 y[job * size + i] = past[source + i]
         else:
@@ -192,7 +184,7 @@ def append(
 
 
 def _sink(op: NodeLowering, heads: int) -> Tensor | None:
-    """One more score a head, (heads,): given, or 0 for a smooth softmax."""
+    """Return one more score a head, (heads,): an input, or 0 for a smooth softmax."""
     if op.has(11):
         return op.input(11)
     if not op.attr("smooth_softmax", 0):

@@ -1,6 +1,6 @@
 """MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a column."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,8 +45,8 @@ def unpack_weights(
 ) -> int:
     """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
 
-    scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block
-    whose scale it is, or null: every `size` are a block, and `blocks` of them hold k, which the operator looks after.
+    scales (n, blocks); zeros (n, blocks): bits that are packed row by row, or floats, or null for the middle. groups (k,): the block
+    of each element, or null if every `size` elements are a block; then `blocks` of them hold k.
     """
     share = 8 // bits
     row_bytes = (blocks + share - 1) // share
@@ -70,9 +70,9 @@ def unpack_weights(
 
 @operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
 def matmul_n_bits(op: NodeLowering) -> None:
-    """a (..., K) times the transposed weights (N, K): constants of four bits stay as narrow, others are unpacked while lowering.
+    """Emit a (..., K) times the transposed weights (N, K): constants of four bits stay packed, others are unpacked while lowering.
 
-    Computes in float32 whatever `accuracy_level` says. Spec: onnxruntime MatMulNBits-1.
+    Computes in float32 for every `accuracy_level`. Spec: onnxruntime MatMulNBits-1.
     """
     bits, size, n, k = (op.attr(name, 4) for name in ("bits", "block_size", "N", "K"))
     if bits not in (2, 4, 8) or op.attr("weight_prepacked", 0):
@@ -116,7 +116,7 @@ def _emit_four_bits(
     k: int,
     size: int,
 ) -> None:
-    """The weights stay as narrow as they are: packed again, in the order in which they are read."""
+    """Emit the product with weights of four bits, packed in the order in which kernels read them."""
     tile, blocks = tile_for("f32", op.target), -(-k // size)
     width = tile.columns
 
@@ -134,12 +134,13 @@ def _emit_four_bits(
     together, lookup = four_bits.rows_together(op.target), four_bits.looks_up(op.target)
     room = maximum(together * (blocks * size + blocks + width), DEPTH * width)
     operands.append(op.temporary("float32", (op.options.threads * room,)))
-    form = {"given": zeros is not None, "lookup": lookup, "together": together, **tile.statics}
-    op.emit(four_bits.four_bits, operands, **spec.sizes, blocks=blocks, size=size, **form, work=spec.work)
+    sizes: Any = (*spec.sizes.values(), blocks, size)
+    form = four_bits.CodeForm(int(zeros is not None), int(lookup), together)
+    op.emit(four_bits.four_bits, operands, g=four_bits.BlockedProduct(*sizes), form=form, tile=tile, work=spec.work)
 
 
 def _points(zeros: Array, n: int, blocks: int) -> Array:
-    """Zero points of four bits as bytes, floats as they are: (n, blocks)."""
+    """Return zero points (n, blocks): those of four bits as bytes, floats unchanged."""
     points = zeros.reshape(n, -1)
     return _split(points, 4)[:, :blocks].astype(np.uint8) if zeros.dtype == np.uint8 else points
 
@@ -163,7 +164,7 @@ def _no_block(failure: "Failure") -> str:
 
 
 def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int) -> Array:
-    """Unpack as `unpack_weights`."""
+    """Return the weights, as `unpack_weights` writes them."""
     blocks = -(-k // size)
     index = np.arange(k) // size if groups is None else groups.reshape(-1)
     middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
@@ -177,6 +178,6 @@ def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, 
 
 
 def _split(packed: Array, bits: int) -> Array:
-    """(n, bytes) -> (n, elements), float32; the first of those that share a byte is in its lowest bits."""
+    """Return (n, bytes) as float32 (n, elements); the first of the elements in a byte is in its lowest bits."""
     parts = (packed[:, :, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)
     return parts.reshape(len(packed), -1).astype(np.float32)

@@ -1,36 +1,66 @@
-"""DynamicQuantizeLSTM of com.microsoft: an LSTM whose weights are 8-bit, and whose activations are quantised as they come."""
+"""DynamicQuantizeLSTM of com.microsoft: an LSTM with 8-bit weights, whose activations are quantised at run time."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift, span
-from ort_lite.shapes.expr import Dim
+from ort_lite.native.lang import (
+    OK,
+    Ptr,
+    Static,
+    StaticInt,
+    address,
+    cast,
+    fmax,
+    fmin,
+    like,
+    native,
+    null,
+    pointer_i16,
+    rint,
+    shift,
+    span,
+)
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
-from ort_lite_cpu.kernels.recurrent import CellFunctions, Direction, put, time_of, update_cell, valid_steps
+from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, pack_constant, quotient
 from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantize
-from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
+from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
 from ort_lite_cpu.registry import operator
 
 W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
 
 
+class QuantizedDirection(NamedTuple):
+    """One direction of a quantised layer: the fields of `Direction`, and panels of R of vectors * lanes columns."""
+
+    steps: int
+    batch: int
+    size: int
+    backward: int
+    later: int
+    stride: int
+    offset: int
+    threads: int
+    """Threads among which onnxruntime shares the batch, see `rows_together`."""
+    vectors: StaticInt
+    lanes: StaticInt
+
+
 @native
 def rows_together(batch: int, size: int, threads: int) -> int:
-    """Rows of the batch whose hidden states are quantised by one scale: onnxruntime's share of one of `threads`."""
+    """Return the number of rows of the batch with one scale for their states: the share of one of onnxruntime's `threads`."""
     shared = batch > 4 or (batch >= 2 and size <= 256)
     return max((batch + threads - 1) // threads, 1) if shared else batch
 
 
 @native
 def extremes(h: Ptr, first: int, last: int, size: int, lengths: Ptr, steps: int, step: int, all_rows: bool) -> Any:
-    """The least and the greatest of 0 and rows first <= b < last of h (batch, size): of all, or of those that took the last step."""
+    """Return the extremes of 0 and h (batch, size)[first:last]: of all rows, or of those that took the last step."""
     low, high = like(h, 0), like(h, 0)
     for b in range(first, last):
         if all_rows or step <= valid_steps(lengths, b, steps):
@@ -64,52 +94,41 @@ def quantize_row(x: Ptr, n: int, y: Ptr, scale: Any, zero: Any) -> int:
 
 @native
 @extents(
-    xw="steps * batch * 4 * size",
-    r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
-    factor="4 * size",
-    held="2 * ceildiv(size, 2)",
-    sums="4 * size",
-    bias="4 * size",
-    peephole="3 * size",
-    lengths="batch",
-    h="batch * size",
-    c="batch * size",
-    y="walk(offset, steps, later, batch, stride, size, 1)",
-    gates="4 * size",
+    xw="d.steps * d.batch * 4 * d.size",
+    r="ceildiv(4 * d.size, d.vectors * d.lanes) * ceildiv(d.size, 2) * d.vectors * d.lanes * 2",
+    factor="4 * d.size",
+    scratch="4 * d.size + ceildiv(d.size, 2)",
+    bias="4 * d.size",
+    peephole="3 * d.size",
+    lengths="d.batch",
+    states="2 * d.batch * d.size",
+    y="walk(d.offset, d.steps, d.later, d.batch, d.stride, d.size, 1)",
 )
 def dynamic_lstm(
     xw: Ptr,
     r: Ptr,
     factor: Ptr,
-    held: Ptr,
-    sums: Ptr,
+    scratch: Ptr,
     bias: Ptr,
     peephole: Ptr,
     lengths: Ptr,
-    h: Ptr,
-    c: Ptr,
+    states: Ptr,
     y: Ptr,
-    gates: Ptr,
-    d: Direction,
-    threads: int,
+    d: QuantizedDirection,
     act: CellFunctions,
-    f: Static,
-    g: Static,
-    k: Static,
-    vectors: Static,
-    lanes: Static,
     madd: Static,
     part: int,
     parts: int,
 ) -> int:
-    """Compute `lstm` with all steps in one round: xw (steps, batch, 4, size), r (size, 4 size) as `pairs` makes it and its
-    scales in factor (4 size); h (batch, size) is start and end state.
+    """Compute `lstm` with all steps in one round: xw (steps, batch, 4, size), which is written to, r (size, 4 size) from `pairs` and
+    its scales factor (4 size); states (2, batch, size) are h and c, at the start and at the end.
 
-    held (size, even) and sums (4 size) are scratch for a quantised hidden state and its product with r. Rows of the batch that one of
-    `threads` computes in onnxruntime are quantised by one scale; those that have ended count in it only where y is left
-    out.
+    scratch has room for the product of a quantised hidden state and r, and for the state. Rows of the batch that one of `threads`
+    computes in onnxruntime are quantised by one scale; rows that have ended count in it only if y is left out.
     """
-    width, half, many = vectors * lanes, (d.size + 1) // 2, rows_together(d.batch, d.size, threads)
+    width, half, many = d.vectors * d.lanes, (d.size + 1) // 2, rows_together(d.batch, d.size, d.threads)
+    h, c, sums = states, shift(states, d.batch * d.size), scratch
+    held = pointer_i16(address(shift(scratch, 4 * d.size)))
     for first in range(0, d.batch, many):
         last = min(first + many, d.batch)
         for step in range(d.steps):
@@ -123,12 +142,12 @@ def dynamic_lstm(
                     quantize_row(old, d.size, held, scale, zero)
                     for j in range(0, 4 * d.size, width):
                         panel, sum_ = shift(r, j * half * 2), shift(sums, j)
-                        integer_panel(held, panel, sum_, 0, 1, 4 * d.size - j, half, 1, vectors, lanes, madd)
-                    base = (t * d.batch + b) * 4 * d.size
+                        integer_panel(held, panel, sum_, 0, 1, 4 * d.size - j, half, 1, d.vectors, d.lanes, madd)
+                    gates = shift(xw, (t * d.batch + b) * 4 * d.size)
                     for j in range(4 * d.size):
-                        total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
+                        total = gates[j] + like(xw, sums[j]) * (scale * factor[j])
                         gates[j] = total if null(bias) else total + bias[j]
-                    update_cell(gates, d.size, peephole, cell, old, act, f, g, k, d.size)
+                    update_cell(gates, d.size, peephole, cell, old, act, d.size)
                 if not null(y):
                     put(old, shift(y, t * d.later + b * d.stride + d.offset), step < valid, d.size)
     return OK
@@ -158,7 +177,7 @@ class QuantizedLayer(Layer):
                     raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
 
     def _until_longest(self) -> Tensor:
-        """x, of which what no sequence reaches has no say in its scale."""
+        """Return x with zeros that do not affect its scale after the end of the longest sequence."""
         op, x = self.op, self.x
         made = op.temporary(x.dtype, x.shape)
         sizes: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "width": x.shape[2]}
@@ -166,11 +185,11 @@ class QuantizedLayer(Layer):
         return made
 
     def block(self, across: int) -> int:
-        """All: the product with the recurrence weights is one of its own."""
+        """Return all hidden units: the product with the recurrence weights is a separate one."""
         return max(self.size, 1)
 
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
-        """x @ W[direction], (steps * batch, gates * size); the bias is left to the kernel."""
+        """Return x @ W[direction], (steps * batch, gates * size), without the bias, which the kernel adds."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}")
@@ -179,21 +198,21 @@ class QuantizedLayer(Layer):
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
         return op.store(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
-    def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
+    def emit_lstm(self, direction: int) -> None:
+        """Emit one direction of the LSTM, and its final states."""
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
         r = op.pack(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
-        held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
+        states, scratch = self.start(direction, 5, 6), op.temporary("int32", (columns + (self.size + 1) // 2,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
-        front = [self.product(direction, bias), r, factor, held, sums, bias, peephole, op.optional(4)]
-        lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
-        operands = [*front, *states, self.y, op.temporary(self.x.dtype, (columns,))]
-        op.emit(
-            dynamic_lstm, operands, **given, **lanes, threads=op.options.threads, work=0
-        )  # one thread: every step needs the one before
-        return 0
+        operands = [self.product(direction, bias), r, factor, scratch, bias, peephole, op.optional(4), states, self.y]
+        d = QuantizedDirection(*self.direction(direction), op.options.threads, tile.vectors, tile.lanes)
+        act = self.cell_functions(direction)
+        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=0)  # one thread: a step needs the one before
+        self.finish(1, direction, states)
+        self.finish(2, direction, states, 1)
 
     def _constant(self, index: int) -> Array:
         array = self.op.constant(index)
@@ -204,10 +223,12 @@ class QuantizedLayer(Layer):
 
 @operator("DynamicQuantizeLSTM", domain="com.microsoft", types=frozenset({"float32"}))
 def dynamic_quantize_lstm(op: NodeLowering) -> None:
-    """Integer products of what is quantised as it comes: x as a whole, the hidden state in shares of the batch.
+    """Emit an LSTM of integer products: x is quantised as a whole, the hidden state in shares of the batch.
 
     The result depends on the session's number of threads, as onnxruntime's does: `rows_together`.
 
     Spec: onnxruntime DynamicQuantizeLSTM-1.
     """
-    emit_lstm(op, QuantizedLayer(op))
+    layer = QuantizedLayer(op)
+    for direction in range(layer.directions):
+        layer.emit_lstm(direction)
