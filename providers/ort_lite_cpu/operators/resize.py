@@ -96,8 +96,8 @@ def weight(distance: float, a: float, mode: Static) -> float:
     return 0.0
 
 
-class ResizedAxis(NamedTuple):
-    """An axis of n elements that gets m, with `outer` positions in front and `inner` behind."""
+class AxisLengths(NamedTuple):
+    """The lengths n of an axis and m of the resized one, with `outer` positions in front and `inner` behind."""
 
     outer: int
     n: int
@@ -128,7 +128,7 @@ class Crop(NamedTuple):
 def resize_axis(
     x: Ptr,
     y: Ptr,
-    g: ResizedAxis,
+    g: AxisLengths,
     scale: AxisScale,
     crop: Crop,
     a: float,
@@ -232,7 +232,7 @@ def resize(op: NodeLowering) -> None:
             rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
         sizes: Any = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
         crop = Crop(*regions[axis], float(op.attr("extrapolation_value", 0.0)))
-        op.emit(resize_axis, [x, y], g=ResizedAxis(*sizes), scale=scales[axis], crop=crop, **rules, work=y.size)
+        op.emit(resize_axis, [x, y], g=AxisLengths(*sizes), scale=scales[axis], crop=crop, **rules, work=y.size)
         x = y
     op.pass_on(round_to_type(op, x, dtype))
 
