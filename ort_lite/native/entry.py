@@ -37,7 +37,10 @@ def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple
         if kind == "static":
             if name not in statics:
                 raise TypeError(f"{spec.name}: no value for the Static parameter {name!r}")
-            found.append(("constant" if "." in name else "static", statics.pop(name)))
+            value = statics.pop(name)
+            if "." in name and type(value) is not int:
+                raise TypeError(f"{spec.name}: the Static field {name!r} is {value!r}, expected an integer")
+            found.append(("constant" if "." in name else "static", value))
         elif spec.signature or kind == "pointer":
             if not types:
                 raise TypeError(f"{spec.name}: no type for parameter {name!r}, the spec has {list(spec.types)}")

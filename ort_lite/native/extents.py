@@ -24,6 +24,8 @@ from ort_lite.shapes.expr import Dim
 F = TypeVar("F", bound=Callable[..., Any])
 Scalar = Dim | float
 
+MOST_FIELDS = 12
+"""A record of more is no single concept."""
 GIVEN = "given"
 """The extent of an operand that the caller determines, because it alone knows the data on which the extent depends."""
 
@@ -104,7 +106,6 @@ class Contract(Record):
 
     def arrange(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
         """Return (scalars in the kernel's order, statics) for arguments by name. Raises TypeError for missing and unknown ones."""
-        given = self._grouped(given)  # TRANSITION
         if given.keys() != self.named:
             names = [parameter.name for parameter in self.parameters]
             missing = [name for name in names if name not in given]
@@ -122,15 +123,6 @@ class Contract(Record):
                 else:
                     scalars.append(value)
         return tuple(scalars), statics
-
-    def _grouped(self, given: Mapping[str, Any]) -> Mapping[str, Any]:  # TRANSITION: fields by their own names
-        given = dict(given)
-        for parameter in self.parameters:
-            if parameter.record is not None and parameter.name not in given:
-                fields = [field for field in parameter.record._fields if field in given]
-                if len(fields) == len(parameter.record._fields):
-                    given[parameter.name] = parameter.record(**{field: given.pop(field) for field in fields})
-        return given
 
 
 def extents(**texts: str) -> Callable[[F], F]:
@@ -154,6 +146,11 @@ def contract(function: Callable[..., Any]) -> Contract:
     """
     found = parameters(function)
     pointers = tuple(name for name, kind in found if kind == "pointer")
+    for name, kind in signature(function):
+        if is_record(kind) and len(kind._fields) > MOST_FIELDS:
+            raise TypeError(
+                f"{function.__qualname__}: record {name!r} has {len(kind._fields)} fields, {MOST_FIELDS} are allowed"
+            )
     if any("." in name for name in pointers):
         raise TypeError(
             f"{function.__qualname__}: a kernel's records have no pointers; these are in some: {', '.join(pointers)}"
@@ -183,23 +180,11 @@ def _compile(
     function: Callable[..., Any], texts: Mapping[str, str], records: Mapping[str, type[Any] | None]
 ) -> Callable[..., tuple[Extent | None, ...]]:
     """Return a function of the kernel's parameters without pointers, and of `parts`, that returns the extents."""
-    own = {name: text if text == GIVEN else _qualify(text, records) for name, text in texts.items()}
-    values = "".join("None," if text == GIVEN else f"({text})," for text in own.values())
+    values = "".join("None," if text == GIVEN else f"({text})," for text in texts.values())
     names = ", ".join([*records, "*", "parts"])
     found = eval(f"lambda {names}: ({values})", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
-    _check(function, own, records, found.__code__.co_names)
+    _check(function, texts, records, found.__code__.co_names)
     return cast(Callable[..., tuple[Extent | None, ...]], found)
-
-
-def _qualify(text: str, records: Mapping[str, type[Any] | None]) -> str:  # TRANSITION
-    import ast
-
-    fields = {field: name for name, kind in records.items() if kind for field in kind._fields if field not in records}
-    tree = ast.parse(text, mode="eval")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in fields:
-            node.id = f"{fields[node.id]}.{node.id}"
-    return ast.unparse(tree)
 
 
 def _check(
