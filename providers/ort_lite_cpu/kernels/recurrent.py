@@ -423,7 +423,7 @@ def open_gates(gates: Ptr, h: Ptr, reset: Ptr, act: GateFunctions, across: int, 
 
 @native
 def blend_state(gate: Ptr, sums: Ptr, h: Ptr, after: Ptr, act: GateFunctions, count: int) -> None:
-    """after = (1 - gate) * g(sums) + gate * h."""
+    """after (count,) = (1 - gate) * g(sums) + gate * h."""
     for j in range(count):
         z = gate[j]
         after[j] = (like(z, 1) - z) * activate(clip(sums[j], act.limit), act.g, act.a1, act.b1) + z * h[j]

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: softmax(scale * Q @ K^T + mask) @ V for blocks of query rows, scores never leaving the cache.
+"""Scaled dot-product attention: softmax(scale * Q @ K^T + mask) @ V for blocks of query rows, whose scores stay in the cache.
 
 Many rows: keys and values are packed once a head, then each block of rows is two products over the register tile with a softmax in
 between. Few rows: packing would cost more than the products, which read keys and values in place, once for several heads.
@@ -279,7 +279,7 @@ def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: 
     " * tile.vectors * tile.lanes, 0)",
 )
 def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Keys, tile: Tile, part: int, parts: int) -> int:
-    """Panels of scale * K^T (batch, heads, ceil(length / width), size, width) and V (batch, heads, ceil(.), length, width)."""
+    """keys (batch, heads, ceil(length / width), size, width) = scale * K^T, values (batch, heads, ceil(.), length, width) = V."""
     width, heads, length = tile.vectors * tile.lanes, kv.heads, kv.length
     pieces, across = (length + width - 1) // width, (g.value_size + width - 1) // width
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))

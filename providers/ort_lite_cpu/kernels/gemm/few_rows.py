@@ -1,4 +1,4 @@
-"""Products of very few rows with a right operand that is not packed: it is read once, in place, in the order of its memory."""
+"""Products of very few rows with a right operand that is not packed, but read once, in place, in the order of memory."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Blocked matrix products over the register tile. Parts share tiles of rows and panels of columns: same bits for any number."""
+"""Blocked matrix products over the register tile, whose bits do not depend on how parts share rows and panels of columns."""
 
 import math
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def gemm(
     part: int,
     parts: int,
 ) -> int:
-    """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)); b as `pack.panels` makes it.
+    """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)), b from `pack.panels`.
 
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
     the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.

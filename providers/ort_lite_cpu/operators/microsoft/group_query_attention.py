@@ -1,4 +1,4 @@
-"""GroupQueryAttention: rotation, keys and values written into the cache, attention to what of the cache counts."""
+"""GroupQueryAttention: rotation, keys and values written into the cache, attention to the valid part of the cache."""
 
 from typing import TYPE_CHECKING, Any
 
