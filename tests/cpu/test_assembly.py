@@ -42,7 +42,7 @@ DOTS = [name for name in CPUS if byte_dots.dot_tile(parse_target(name)) is not N
 
 def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
     signature = "void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
-    return Spec.plain(panel, signature.replace("F", native), {**tile.statics, "shares": shares})
+    return Spec.plain(panel, signature.replace("F", native), {**tile._asdict(), "shares": shares})
 
 
 def few(transposed: bool) -> Spec:

@@ -58,11 +58,6 @@ def _three(values: Sequence[Dim], fill: Dim) -> Any:
     return [*[fill] * (3 - len(values)), *values]
 
 
-def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
-    """Return a kernel's scalars `<name>d`, `<name>h` and `<name>w`; axes in front that are missing have `fill`."""
-    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), _three(values, fill), strict=True))
-
-
 def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> None:
     """Check attributes of windows over 1 to 3 spatial axes: one number for each axis, positive sizes and steps.
 

@@ -43,11 +43,6 @@ class Tile(NamedTuple):
         """The least number of columns that are computed: `panel` has narrower tiles if there are three or more vectors."""
         return self.lanes if self.vectors > 2 else self.columns
 
-    @property
-    def statics(self) -> dict[str, Any]:
-        """The fields as Static parameters of their own."""
-        return self._asdict()
-
 
 def tile_for(native_type: str, target: Target) -> Tile:
     """Return the tile for elements of "f32" or "f64": one with few loads, whose sums and operands fit the registers.
