@@ -6,6 +6,6 @@ The model's file is read, but neither its external data nor any other file that 
 """
 
 from ort_lite.tools.audit.audit import Audit, audit
-from ort_lite.tools.audit.contents import FileRead, LoopBound, Pattern
+from ort_lite.tools.audit.contents import FileRead, LoopBound, RegularExpression
 
-__all__ = ["Audit", "FileRead", "LoopBound", "Pattern", "audit"]
+__all__ = ["Audit", "FileRead", "LoopBound", "RegularExpression", "audit"]

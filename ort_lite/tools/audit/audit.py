@@ -15,7 +15,7 @@ from ort_lite.partition.cost.work import sizes_of
 from ort_lite.record import Record, asdict
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.shapes.dims import symbols
-from ort_lite.tools.audit.contents import FileRead, LoopBound, Pattern, files_of, loops_of, nodes_of, patterns_of
+from ort_lite.tools.audit.contents import FileRead, LoopBound, RegularExpression, files_of, loops_of, nodes_of, patterns_of
 from ort_lite.tools.audit.memory import MemoryNeed, memory_need
 
 _DEFAULT_DOMAIN = "ai.onnx"
@@ -34,7 +34,7 @@ class Audit(Record):
     operators: Mapping[str, int]
     domains: Mapping[str, int]
     functions: int
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[RegularExpression, ...]
     loops: tuple[LoopBound, ...]
     dims: Mapping[str, int]
     memory: MemoryNeed | None

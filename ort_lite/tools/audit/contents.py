@@ -32,7 +32,7 @@ class FileRead(Record):
     refused: str = ""
 
 
-class Pattern(Record):
+class RegularExpression(Record):
     """A regular expression of a node. RE2 matches it in a time that is linear in the text."""
 
     node: str
@@ -135,10 +135,10 @@ def _place(external: ExternalData, entries: Sequence[tuple[str, str]], who: str)
     return FileRead(location, path, nbytes, 1, refused)
 
 
-def patterns_of(model: pb.ModelProto) -> list[Pattern]:
+def patterns_of(model: pb.ModelProto) -> list[RegularExpression]:
     """Return the regular expressions of the model."""
     return [
-        Pattern(_name(node.proto), node.proto.op_type, text(value))
+        RegularExpression(_name(node.proto), node.proto.op_type, text(value))
         for node in nodes_of(model)
         for attribute in node.proto.attribute
         if attribute.name in _PATTERNS.get(node.proto.op_type, ())

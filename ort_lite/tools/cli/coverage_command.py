@@ -10,9 +10,9 @@ from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of, free_sizes
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.coverage import Coverage, ModelCoverage, Ranked, coverage_of
-from ort_lite.tools.coverage.coverage import Sums
+from ort_lite.tools.coverage import CoverageGap, CoverageReport, ModelCoverage, coverage_of
 from ort_lite.tools.coverage.coverage_page import page, summarize
+from ort_lite.tools.coverage.coverage_report import Sums
 
 COLUMNS = ("nodes", "ms", "share", "models", "last gap of")
 
@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> ExitStatus:
         for done, path in enumerate(paths):
             line.update(path, done, len(paths))
             models += coverage_of([path], providers[0], feeds, session_arguments.options(arguments)).models
-    found = Coverage(arguments.providers, tuple(models))
+    found = CoverageReport(arguments.providers, tuple(models))
     if arguments.html:
         Path(arguments.html).write_text(page(found, list(_summary(found))), encoding="utf-8")
     if arguments.json:
@@ -39,17 +39,17 @@ def main(arguments: Namespace) -> ExitStatus:
     return ExitStatus.MODEL if any(model.error for model in found.models) else ExitStatus.DONE
 
 
-def _summary(found: Coverage) -> Iterator[str]:
+def _summary(found: CoverageReport) -> Iterator[str]:
     on, off = found.sums(True), found.sums(False)
     whole = Sums(on.nodes + off.nodes, on.operations + off.operations, on.seconds + off.seconds)
     yield summarize("On the device", on, whole)
     yield summarize("Off the device", off, whole)
-    if found.timed_on_cpu:
-        count = len(found.timed_on_cpu)
+    if found.models_on_cpu:
+        count = len(found.models_on_cpu)
         yield f"The device could not run {count} model{'' if count == 1 else 's'}; their times are the CPU provider's."
 
 
-def _show(found: Coverage, top: int) -> None:
+def _show(found: CoverageReport, top: int) -> None:
     print_text("\n".join(_summary(found)))
     rows = [
         (
@@ -63,12 +63,12 @@ def _show(found: Coverage, top: int) -> None:
     ]
     print_table(("model", "on", "off", "timed on", "free size", "error"), rows, ("on", "off", "free size"))
     print_text("\nImplement these operators next; the time is the most that each can gain:")
-    _print_ranked("operator", found.next_operators(), top)
+    _print_gaps("operator", found.next_operators(), top)
     print_text("\nWhy nodes are off the device:")
-    _print_ranked("reason", found.reasons(), top)
+    _print_gaps("reason", found.reasons(), top)
 
 
-def _print_ranked(name: str, ranked: Sequence[Ranked], top: int) -> None:
+def _print_gaps(name: str, ranked: Sequence[CoverageGap], top: int) -> None:
     rows = [
         (one.name, str(one.nodes), f"{one.seconds * 1e3:.3f}", f"{one.share:.1%}", str(one.models), str(one.last))
         for one in (ranked[:top] if top > 0 else ranked)

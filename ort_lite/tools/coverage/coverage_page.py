@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ort_lite.tools.coverage.coverage import Coverage, Ranked, Sums
+from ort_lite.tools.coverage.coverage_report import CoverageGap, CoverageReport, Sums
 
 _STYLE = """body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; margin-bottom: 2em } td, th { padding: .2em 1em .2em 0; text-align: left; vertical-align: top }
 td.number, th.number { text-align: right } caption { text-align: left; font-weight: bold; padding-bottom: .5em }"""
 
 
-def page(coverage: Coverage, summary: Iterable[str]) -> str:
+def page(coverage: CoverageReport, summary: Iterable[str]) -> str:
     """Return the page. `summary` are sentences at its top."""
     title = f"Coverage of {len(coverage.models)} models by {coverage.provider}"
     parts = [f"<p>{escape(line)}</p>" for line in summary]
-    parts.append(_ranked("Implement these operators next", coverage.next_operators()))
-    parts.append(_ranked("Why nodes are off the device", coverage.reasons()))
+    parts.append(_gap_table("Implement these operators next", coverage.next_operators()))
+    parts.append(_gap_table("Why nodes are off the device", coverage.reasons()))
     parts.append(_models(coverage))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style></head>\n'
@@ -23,7 +23,7 @@ def page(coverage: Coverage, summary: Iterable[str]) -> str:
     )
 
 
-def _ranked(caption: str, ranked: Sequence[Ranked]) -> str:
+def _gap_table(caption: str, ranked: Sequence[CoverageGap]) -> str:
     head = ("", "nodes", "ms", "share", "models", "last gap of")
     rows = [
         (one.name, f"{one.nodes:,}", f"{one.seconds * 1e3:,.3f}", f"{one.share:.1%}", str(one.models), str(one.last))
@@ -32,7 +32,7 @@ def _ranked(caption: str, ranked: Sequence[Ranked]) -> str:
     return _table(caption, head, rows)
 
 
-def _models(coverage: Coverage) -> str:
+def _models(coverage: CoverageReport) -> str:
     head = ("model", "nodes on", "nodes off", "ms on", "ms off", "timed on", "free size", "error")
     data = coverage.as_dict()["models"]
     rows = [

@@ -97,12 +97,12 @@ def _text(attribute: Attr) -> str:
 def size_of(value: Value, dims: Mapping[str, int]) -> int | str | None:
     """Return the size of a value in bytes, as a number, an expression in free dimensions that `dims` lacks, or None if unknown."""
     size = nbytes(value)
-    return None if size is None else _known(size, dims)
+    return None if size is None else _size_of(size, dims)
 
 
 def value_of(value: Value, dims: Mapping[str, int]) -> page.ValueData:
     """Return the record of a value. `dims` are the sizes of free dimensions in the run that is shown, by name."""
-    shape = None if value.shape is None else [_known(dim, dims) for dim in value.shape]
+    shape = None if value.shape is None else [_size_of(dim, dims) for dim in value.shape]
     symbolic = "unknown" if value.type is None else str(value.type)
     tensor = isinstance(value.type, TensorType)
     shown = symbolic if shape is None or not tensor else f"{value.dtype}[{', '.join(map(str, shape))}]"
@@ -119,7 +119,7 @@ def value_of(value: Value, dims: Mapping[str, int]) -> page.ValueData:
     return made
 
 
-def _known(dim: Dim, dims: Mapping[str, int]) -> int | str:
+def _size_of(dim: Dim, dims: Mapping[str, int]) -> int | str:
     """Return a dimension as a number, or as text if a free dimension in it is not in `dims`."""
     if isinstance(dim, int):
         return dim

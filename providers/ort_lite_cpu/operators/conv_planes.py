@@ -50,7 +50,7 @@ class Plane(Record):
 
     @property
     def form(self) -> plane_rows.PlaneForm:
-        """What the kernel is compiled for."""
+        """The compile-time sizes of the kernel."""
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
         in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
         numbers = self.lines, self.taps, self.down, self.across, self.ahead

@@ -96,13 +96,16 @@ class Unfused(Kernels):
     """Holds generic kernels and no others."""
 
     def has_kernel(self, spec: Spec) -> bool:
+        """Return False: fused kernels are missing."""
         return False
 
     def hold(self, specs: Iterable[Spec]) -> bool:
+        """Return True: generic kernels are compiled in advance."""
         return True
 
     @property
     def all_come(self) -> bool:
+        """False: no fused kernel is compiled."""
         return False
 
 
@@ -111,6 +114,7 @@ class UnfusedOptions(CPUOptions):
 
     @property
     def kernels(self) -> Kernels:
+        """The source of generic kernels."""
         return Unfused(parse_target(self.target))
 
 

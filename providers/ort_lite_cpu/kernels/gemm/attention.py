@@ -153,7 +153,7 @@ def frame(b: int, rows: int, length: int, lengths: Ptr, rules: ScoreRules) -> tu
 
 
 @native(fastmath=STRICT)
-def _rounded(x: Any, half: Static) -> Any:
+def _round_to(x: Any, half: Static) -> Any:
     """Return x rounded to `half`: NO_HALF, FLOAT16 or BFLOAT16."""
     if half == FLOAT16:
         return round_to_half(x, "float16")
@@ -184,17 +184,17 @@ def normalise_row(
     """
     if half != NO_HALF:
         for j in range(n):
-            s[j] = _rounded(s[j], half)
+            s[j] = _round_to(s[j], half)
     lowest = like(s, -math.inf)
     unseen = like(s, 0) if output == SEEN else lowest
     if output == RAW:
         for j in range(n):
             qk[j] = s[j]
     if softcap > 0:
-        cap = _rounded(like(s, softcap), half)
+        cap = _round_to(like(s, softcap), half)
         begin, end = (0, n) if output in (CAPPED, MASKED) else (first, last)
         for j in range(begin, end):
-            s[j] = _rounded(cap * _rounded(tanh(_rounded(s[j] / cap, half)), half), half)
+            s[j] = _round_to(cap * _round_to(tanh(_round_to(s[j] / cap, half)), half), half)
     if output == CAPPED:
         for j in range(n):
             qk[j] = s[j]
@@ -206,7 +206,7 @@ def normalise_row(
         open_ = lowest
         for j in range(first, last):
             open_ = fmax(open_, mask[j])
-            s[j] = _rounded(s[j] + mask[j], half)
+            s[j] = _round_to(s[j] + mask[j], half)
     for j in range(first):
         s[j] = unseen
     for j in range(last, n):
@@ -252,7 +252,7 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
 def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
     """Compute `softmax_row` without a sink in `precision`; the probabilities are of type `half`."""
     for j in range(first, last):
-        s[j] = _rounded(s[j], precision)
+        s[j] = _round_to(s[j], precision)
     if closed or highest(s, first, last) == like(s, -math.inf):
         first = last = n
     if precision == FLOAT16:
@@ -262,7 +262,7 @@ def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: 
     else:
         softmax_in_place(s, first, last, "")
     for j in range(first, last):
-        s[j] = _rounded(s[j], half)
+        s[j] = _round_to(s[j], half)
     for j in range(first):
         s[j] = like(s, 0)
     for j in range(last, n):

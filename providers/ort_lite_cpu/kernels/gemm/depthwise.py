@@ -30,7 +30,7 @@ MAX_STRIDE = 8
 
 
 class DepthwiseForm(NamedTuple):
-    """What the kernel is compiled for: a line of the window, and the tile of pixels in one line of output."""
+    """The compile-time sizes of the kernel: a line of the window, and the tile of pixels in one line of output."""
 
     taps: StaticInt
     stride: StaticInt

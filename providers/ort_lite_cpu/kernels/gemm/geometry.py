@@ -59,7 +59,7 @@ class ImageShape(NamedTuple):
 
 
 class ResultPlace(NamedTuple):
-    """Where rows of a result lie: the first starts at element `at`, the next `ldy` elements further."""
+    """The place of a result's rows: the first starts at element `at`, the next one `ldy` elements further."""
 
     at: int
     ldy: int

@@ -21,7 +21,7 @@ FORM = ",".join(["static"] * 8)
 
 
 class PlaneForm(NamedTuple):
-    """What kernels are compiled for: a window of lines x taps with strides `down` and `across`, and how rows of a plane are read."""
+    """The compile-time sizes of a window of lines x taps with strides `down` and `across`, and the way in which rows are read."""
 
     lines: StaticInt
     taps: StaticInt

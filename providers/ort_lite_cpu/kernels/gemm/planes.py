@@ -77,7 +77,7 @@ class SeparableProduct(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What is read next, and fetched meanwhile: of each channel `length` elements, `step` apart from `at` on."""
+    """Elements that are read next, and fetched meanwhile: `length` of each channel, from `at` on, `step` apart."""
 
     at: Ptr
     step: int

@@ -56,7 +56,7 @@ def input_extent(edge: int, taps: int, stride: int) -> int:
 
 @native
 def downwards(number: int, axes: int) -> int:
-    """What is `number` across, down the image: a tile along one axis is a line of it."""
+    """Return how much of an image's height a tile takes that is `number` wide: 1 if it lies along one axis."""
     return number if axes == 2 else 1
 
 
@@ -104,7 +104,7 @@ def _in_blocks(planes: Array, u: Array, columns: int, width: int) -> None:
 
 
 class _Arithmetic:
-    """Of arrays, as `Vectors` emits it."""
+    """Arithmetic of arrays, with the methods by which `Vectors` emits it."""
 
     def times(self, x: Any, factor: float) -> Any:
         return x * factor
@@ -140,7 +140,10 @@ def transform_filters(
     part: int,
     parts: int,
 ) -> int:
-    """As `filter_panels`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
+    """u (planes, count, channels, width) = G w G' of one group: see `filter_panels`. Parts share the `count` panels of a plane.
+
+    `lanes` outputs are transformed at a time, the rest one by one.
+    """
     numbers, own = edge + taps - 1, taps * downwards(taps, axes)
     each, kinds, depth = (columns + width - 1) // width, numbers * downwards(numbers, axes), channels * own
     for panel_number in span(count, part, parts):
@@ -209,7 +212,7 @@ def _g_of_2(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
 
 
 def _g_of_five(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
-    """At the points of `_g_of_4`: two taps more."""
+    """Return G g for five taps, at the points of `_g_of_4`."""
     outer, middle = emit.times(emit.add(g[0], emit.add(g[2], g[4])), -1 / 6), emit.times(emit.add(g[1], g[3]), 1 / 6)
     far = emit.add(emit.times(g[4], 2 / 3), emit.add(emit.times(g[0], 1 / 24), emit.times(g[2], 1 / 6)))
     half = emit.add(emit.times(g[3], 1 / 3), emit.times(g[1], 1 / 12))
@@ -232,7 +235,7 @@ _G = {(4, 3, 1): _g_of_4, (2, 3, 1): _g_of_2, (2, 5, 1): _g_of_five, (2, 3, 2): 
 
 
 class WinogradForm(NamedTuple):
-    """What the kernel is compiled for: F(edge, taps) with a stride, along `axes` axes, and the register tile of its products."""
+    """The compile-time sizes of F(edge, taps) with a stride, along `axes` axes, and the register tile of its products."""
 
     edge: StaticInt
     taps: StaticInt
@@ -246,7 +249,7 @@ class WinogradForm(NamedTuple):
 
 
 class WinogradBlocks(NamedTuple):
-    """How work is cut: tiles and outputs that are taken together, and the elements of scratch that a part needs for them."""
+    """Sizes of blocks: the tiles and outputs that are taken together, and the elements of scratch that a part needs for them."""
 
     tiles: int
     columns: int
@@ -264,12 +267,12 @@ class TileRun(NamedTuple):
 
 
 def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, channels: int, columns: int) -> int:
-    """Elements that one part needs, for the channels of one group: both transforms of a block, and a patch for tiles at the border."""
+    """Return the elements that one part needs: both transforms of a block of one group, and a patch for tiles at the border."""
     return planes_of(edge, taps, stride, axes) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
 def shares_for(block: int, tile: Tile) -> int:
-    """In how many shares the tiles of a block ask for the next filters: as many as there are tiles, but compiled for two numbers."""
+    """Return the number of shares in which tiles ask for the next filters: about that of a block's tiles, 2 or 4."""
     return 4 if block >= 4 * tile.rows else 2
 
 

@@ -47,7 +47,7 @@ class Sums(Record):
     seconds: float
 
 
-class Ranked(Record):
+class CoverageGap(Record):
     """Nodes off the device that share a cause: an operator, or a reason. `share` is their part of the time of all models, or of
     the nodes if nothing was measured; `models` counts those that have such a node, and `last` those in which no other node is off
     the device.
@@ -61,7 +61,7 @@ class Ranked(Record):
     last: int
 
 
-class Coverage(Record):
+class CoverageReport(Record):
     """The coverage of several models by one provider."""
 
     provider: str
@@ -72,15 +72,15 @@ class Coverage(Record):
         return _sums(node for node in self._nodes() if node.on_device == on_device)
 
     @property
-    def timed_on_cpu(self) -> list[str]:
+    def models_on_cpu(self) -> list[str]:
         """The models whose times come from the CPU provider, because the device could not run them."""
         return [model.path for model in self.models if model.timed_on == "CPU"]
 
-    def reasons(self) -> list[Ranked]:
+    def reasons(self) -> list[CoverageGap]:
         """Return the reasons for nodes off the device, that of the most time first. Details are without names and numbers."""
         return self._rank(_format_reason)
 
-    def next_operators(self) -> list[Ranked]:
+    def next_operators(self) -> list[CoverageGap]:
         """Return the operators off the device, that of the most time first. The time is the most that each can gain."""
         return self._rank(lambda node: node.operator)
 
@@ -88,7 +88,7 @@ class Coverage(Record):
         for model in self.models:
             yield from model.nodes
 
-    def _rank(self, name: Any) -> list[Ranked]:
+    def _rank(self, name: Any) -> list[CoverageGap]:
         found: dict[str, list[tuple[ModelCoverage, NodeCoverage]]] = {}
         for model in self.models:
             for node in model.nodes:
@@ -101,7 +101,7 @@ class Coverage(Record):
             share = sums.seconds / total.seconds if total.seconds else sums.nodes / max(total.nodes, 1)
             models = {model.path: model for model, _ in several}
             last = sum(all(node.on_device or name(node) == text for node in model.nodes) for model in models.values())
-            ranked.append(Ranked(text, sums.nodes, sums.seconds, share, len(models), last))
+            ranked.append(CoverageGap(text, sums.nodes, sums.seconds, share, len(models), last))
         return sorted(ranked, key=lambda one: (-one.share, -one.nodes, one.name))
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ort_lite.partition.cost.work import Sizes, operations, sizes_for
 from ort_lite.plugins.selection import ProviderEntry
 from ort_lite.session.metadata import NodeArg
 from ort_lite.session.planning import plan
-from ort_lite.tools.coverage.coverage import Coverage, ModelCoverage, NodeCoverage
+from ort_lite.tools.coverage.coverage_report import CoverageReport, ModelCoverage, NodeCoverage
 from ort_lite.tools.view.costs import measure_runs
 from ort_lite.tools.view.node_times import dims_of, profile_of
 
@@ -28,7 +28,7 @@ Feeds = Callable[[Sequence[NodeArg], int], Mapping[str, Any]]
 
 def coverage_of(
     paths: Iterable[str], provider: ProviderEntry, feeds: Feeds | None = None, options: SessionOptions | None = None
-) -> Coverage:
+) -> CoverageReport:
     """Return the coverage of models by a provider. `feeds` returns the inputs of a run; None: nothing runs and there are no times.
 
     A model that the provider cannot compile or run with any of SIZES runs on the CPU provider instead, for its times; one that does
@@ -36,7 +36,7 @@ def coverage_of(
     """
     models = tuple(_model(path, provider, feeds, options or SessionOptions()) for path in paths)
     name = provider[0] if isinstance(provider, tuple) else provider
-    return Coverage(name if isinstance(name, str) else str(getattr(name, "name", name)), models)
+    return CoverageReport(name if isinstance(name, str) else str(getattr(name, "name", name)), models)
 
 
 def _model(path: str, provider: ProviderEntry, feeds: Feeds | None, options: SessionOptions) -> ModelCoverage:
