@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import MAGIC_NUMBER
-from typing import Any
+from typing import Any, cast
 
 from ort_lite.native.compilers import compilers
 from ort_lite.native.cpu import Target
@@ -115,7 +115,8 @@ class Spec(Record):
 def _flatten(items: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, StaticValue]]:
     for name, value in items:
         if isinstance(value, tuple):
-            yield from ((f"{name}.{field}", each) for field, each in zip(value._fields, value, strict=True))  # type: ignore[attr-defined]
+            fields: tuple[str, ...] = cast(Any, value)._fields
+            yield from ((f"{name}.{field}", each) for field, each in zip(fields, value, strict=True))
         else:
             yield name, value
 

@@ -6,12 +6,13 @@ register when it is compared, and stays there.
 
 The lint follows values through a function: from `x[i]` over names, arithmetic and calls to what is an address: an index, the offset of
 `shift`, a bound of `range` by way of its variable, an argument that is an address in the function that is called. What comparisons give
-is no address. It looks at no branches and no order: it may find too much, and exceptions say why that is right.
+is no address. A pointer in a record that a helper gets is followed by the name of its field. It looks at no branches and no order: it
+may find too much, and exceptions say why that is right.
 """
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 Flow = frozenset[str]
@@ -27,6 +28,9 @@ class Function:
     is_kernel: bool
     parameters: list[str]
     pointers: set[str]
+    """Of those, and "record.field" of parameters that are records with pointers."""
+    records: dict[str, list[str]]
+    """The fields of such parameters."""
     addresses: set[str] = field(default_factory=set)
     """Parameters whose values become addresses; of a pointer, elements of it."""
     results: set[str] = field(default_factory=set)
@@ -41,9 +45,10 @@ def steering_operands(sources: Mapping[str, str]) -> dict[str, set[str]]:
     `sources`: texts of modules by name.
     """
     modules = {name: ast.parse(source) for name, source in sources.items()}
-    functions = {module: _functions(tree) for module, tree in modules.items()}
+    records = dict(each for tree in modules.values() for each in _records(tree))
+    functions = {module: _functions(tree, records) for module, tree in modules.items()}
     scopes = {module: _scope(tree, functions) | functions[module] for module, tree in modules.items()}
-    walks, size = [_Walk(function, scopes[module]) for module, function in _native(functions, scopes)], -1
+    walks, size = [_Walk(function, scopes[module], records) for module, function in _native(functions, scopes)], -1
     while size != (size := sum(walk.size for walk in walks)):
         for walk in walks:
             walk.step()
@@ -55,14 +60,30 @@ def steering_operands(sources: Mapping[str, str]) -> dict[str, set[str]]:
     }
 
 
-def _functions(module: ast.Module) -> dict[str, Function]:
+def _records(module: ast.Module) -> Iterator[tuple[str, dict[str, bool]]]:
+    """Yield the named tuples with pointers: their names, and whether each field is one."""
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and "NamedTuple" in map(ast.unparse, node.bases):
+            kinds = {
+                ast.unparse(one.target): ast.unparse(one.annotation) for one in node.body if isinstance(one, ast.AnnAssign)
+            }
+            if "Ptr" in kinds.values():
+                yield node.name, {name: kind == "Ptr" for name, kind in kinds.items()}
+
+
+def _functions(module: ast.Module, known: Mapping[str, Mapping[str, bool]]) -> dict[str, Function]:
     found = {}
     for node in module.body:
         if isinstance(node, ast.FunctionDef):
             parameters = [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
-            pointers = {a.arg for a in node.args.args if a.annotation is not None and ast.unparse(a.annotation) == "Ptr"}
+            kinds = {a.arg: ast.unparse(a.annotation) for a in node.args.args if a.annotation is not None}
+            pointers = {name for name, kind in kinds.items() if kind == "Ptr"}
+            records = {name: list(known[kind]) for name, kind in kinds.items() if kind in known}
+            pointers |= {
+                f"{name}.{field}" for name in records for field, is_pointer in known[kinds[name]].items() if is_pointer
+            }
             is_kernel = any("extents(" in ast.unparse(decorator) for decorator in node.decorator_list)
-            found[node.name] = Function(node, is_kernel, parameters, pointers)
+            found[node.name] = Function(node, is_kernel, parameters, pointers, records)
     return found
 
 
@@ -102,8 +123,8 @@ def _native(
 class _Walk:
     """The values of one function, with what is known of those that it calls."""
 
-    def __init__(self, function: Function, known: Mapping[str, Function]) -> None:
-        self._function, self._known = function, known
+    def __init__(self, function: Function, known: Mapping[str, Function], records: Mapping[str, Mapping[str, bool]]) -> None:
+        self._function, self._known, self._records = function, known, records
         self._flows: dict[str, Flow] = {
             name: frozenset({name}) for name in function.parameters if name not in function.pointers
         }
@@ -142,15 +163,19 @@ class _Walk:
             for one, other in zip(target.elts, values, strict=True):
                 self._bind(one, other)
         elif isinstance(target, ast.Name):
-            if roots := self._pointers(value):
+            fields = self._records.get(_called(value), {})
+            if isinstance(value, ast.Call) and fields:
+                for field_name, argument in zip(fields, value.args, strict=True):
+                    self._bind(ast.Name(f"{target.id}.{field_name}"), argument)
+            elif roots := self._pointers(value):
                 self._roots[target.id] = self._roots.get(target.id, NOTHING) | roots
             else:
                 self._flows[target.id] = self._flows.get(target.id, NOTHING) | self._flow(value)
 
     def _pointers(self, node: ast.expr) -> Flow:
         """The parameters that a pointer comes from; none for what is no pointer."""
-        if isinstance(node, ast.Name):
-            return self._roots.get(node.id, NOTHING)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return self._roots.get(ast.unparse(node), NOTHING)
         if isinstance(node, ast.IfExp):
             return self._pointers(node.body) | self._pointers(node.orelse)
         if isinstance(node, ast.Call) and _called(node) == "shift":
@@ -160,6 +185,8 @@ class _Walk:
     def _flow(self, node: ast.expr) -> Flow:
         if isinstance(node, ast.Name):
             return self._flows.get(node.id, NOTHING)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in self._flows:
+            return self._flows[ast.unparse(node)]
         if isinstance(node, ast.Subscript):
             return self._pointers(node.value)
         if isinstance(node, ast.Compare):
@@ -204,5 +231,9 @@ def _bindings(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
 
 
 def _named(called: Function, node: ast.Call) -> Iterable[tuple[str, ast.expr]]:
-    yield from zip(called.parameters, node.args, strict=False)
+    for name, argument in zip(called.parameters, node.args, strict=False):
+        yield name, argument
+        for k, field_name in enumerate(called.records.get(name, ())):
+            given = argument.args[k] if isinstance(argument, ast.Call) else ast.Attribute(argument, field_name)
+            yield f"{name}.{field_name}", given
     yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None)

@@ -112,7 +112,7 @@ def _beyond(spec: Spec, name: str, tensor: Tensor, extent: Extent) -> tuple[str,
     """Return the message of a requirement, and its numbers."""
     assert tensor.buffer is not None
     low, high = (extent.low, extent.high) if isinstance(extent, Reach) else (0, extent)
-    kernel = spec.name.rpartition(".")[2].partition("<")[0]
+    kernel = spec.name.partition("<")[0].rpartition(".")[2]
     what = f"{name!r} ({tensor.name!r}, {tensor.dtype})".replace("{", "{{").replace("}", "}}")
     message = f"kernel {kernel} would touch elements {{0}} to {{1}} of its operand {what}, which has {{2}} bytes"
     return message, (low, high, tensor.buffer.nbytes)

@@ -123,7 +123,7 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
 
 
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
-    """0 where Winograd's convolution is not used."""
+    """Return the edge of Winograd's tiles, or 0 if Winograd's convolution is not used."""
     allowed = x.dtype == "float32" and op.options.winograd
     return sizes.column_as_line.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
@@ -233,7 +233,7 @@ def _emit_winograd(
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
-    """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
+    """Return the tiles in a block: as many in each block, so that no block reads all filters for the last few."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
     few = channels // sizes.groups <= MANY_CHANNELS
@@ -246,7 +246,7 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
 
 
 def _columns(outputs: int, lanes: int) -> int:
-    """Output channels that are taken together, COLUMNS at most, so that the last ones make a vector at least."""
+    """Return the output channels that are computed together, COLUMNS at most, so that the last ones make at least a vector."""
     if outputs <= COLUMNS:
         return outputs
     return next(columns for columns in range(COLUMNS, 0, -1) if outputs % columns == 0 or outputs % columns >= lanes)
@@ -254,7 +254,7 @@ def _columns(outputs: int, lanes: int) -> int:
 
 # --- Sizes
 def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
-    """Sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
+    """Return the sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
     check_windows(op, rank)
     if len(w) != len(x):
@@ -294,7 +294,7 @@ def sizes_of(
 
 
 def _triple(values: Sequence[Dim], fill: int) -> Triple:
-    """One number a spatial axis, with `fill` for the axes that are missing in front."""
+    """Return one number per spatial axis, with `fill` for the axes that are missing in front."""
     missing: list[Dim] = [fill] * (3 - len(values))
     a, b, c = [*missing, *values]
     return a, b, c
@@ -308,7 +308,7 @@ def _pads(
     strides: Sequence[Dim],
     dilations: Sequence[Dim],
 ) -> Sequence[Dim]:
-    """Padding in front of each spatial axis."""
+    """Return the padding in front of each spatial axis."""
     mode = op.attr("auto_pad") or "NOTSET"
     if mode == "NOTSET":
         given: Sequence[Dim] = op.attr("pads") or (0,) * (2 * len(size))
@@ -334,7 +334,7 @@ def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, re
 
 
 def require_equal(op: NodeLowering, pairs: Sequence[tuple[Dim, Dim, str]]) -> None:
-    """The run fails for shapes for which a pair differs."""
+    """Make the run fail for shapes for which a pair differs."""
     for a, b, what in pairs:
         if not same(a, b):
             op.require(equal(a, b), what + " differ: {0} and {1}", a, b)

@@ -57,11 +57,11 @@ class Plane(Record):
         return plane_rows.PlaneForm(*numbers, behind if in_place else -1, int(self.held), self.lanes)
 
     def scratch_size(self, band: int) -> int:
-        """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
+        """Return the elements of the input that `band` rows of output see, with padding, and of the table before them."""
         return 3 + ((band - 1) * self.down + self.lines) * self.across * (self.ow + (self.taps - 1) // self.across)
 
     def band(self, most: Callable[[int], int], limit: int) -> int:
-        """Rows that are computed at one place: as many as the limit allows of what they need, ROWS at least."""
+        """Return the rows that are computed at one place: as many as need no more than the limit, but at least ROWS."""
         rows = plane_rows.ROWS
         while rows < self.oh and most(rows + plane_rows.ROWS) <= limit:
             rows += plane_rows.ROWS
@@ -112,7 +112,7 @@ def _reads_channels_last(node: Node, value: Value) -> bool:
 
 # --- Kernels
 def conv_planes(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
-    """The node's output, in ONNX's own order, for a Conv that `suits_planes`."""
+    """Emit the node's output, in ONNX's own order, for a Conv that `suits_planes`."""
     if sizes.is_pointwise:
         before = op.raw(0).later
         if isinstance(before, Depthwise):
@@ -141,7 +141,7 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
 
 
 def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
-    """(rows of a pointwise weight, each with its bias behind it, how many columns that is more: 0 or 1)."""
+    """Return (rows of a pointwise weight, each followed by its bias, the number of columns that this adds: 0 or 1)."""
     bias = op.constant(2)
     if bias is None:
         return weight.pack(op, "rows", lambda array: array.reshape(len(array), -1)), 0
@@ -170,7 +170,7 @@ class Depthwise(Record, eq=False):
         return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
 
     def shape(self, band: int) -> planes.PlaneShape:
-        """Return the shapes, where so many rows are computed at once."""
+        """Return the shapes for bands of so many rows."""
         shape = self.sizes.shape
         return planes.PlaneShape(shape.n, shape.c, shape.ih, shape.iw, shape.oh, shape.ow, self.sizes.window.ph, band)
 
@@ -190,7 +190,7 @@ class Depthwise(Record, eq=False):
 
 
 def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
-    """Both at once: what lies between them stays in the caches."""
+    """Emit both at once: the values between them stay in the caches."""
     x, plane, between = first.op.input(0), first.plane, first.epilogue.activation
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
     apart = min(apart for apart in planes.APART if apart >= plane_rows.ROWS * plane.ow)

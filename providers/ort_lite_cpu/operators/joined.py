@@ -58,7 +58,7 @@ def output_in_concat(op: NodeLowering) -> Tensor:
 
 
 def _cuts(node: Node, rank: int) -> dict[Value, int] | None:
-    """Return the channels of what a node joins along them, in order; None where it is another node, or they are not all known."""
+    """Return the channels of each value that a node joins along them, in order; None if it does not, or if they are not all known."""
     if node.op_type != "Concat" or node.domain or node.attr("axis", 1) % rank != 1:
         return None
     known: dict[Value, int] = {}

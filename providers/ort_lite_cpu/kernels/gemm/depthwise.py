@@ -37,7 +37,7 @@ class DepthwiseForm(NamedTuple):
     dilation: StaticInt
     pixels: StaticInt
     vectors: StaticInt
-    """Of channels."""
+    """Vectors of channels."""
     held: StaticInt
     """1 if there are registers for the weights of a line, too, which are read wherever they are used otherwise."""
     lanes: StaticInt
@@ -141,14 +141,14 @@ def depthwise(
 
 @native
 def _ask(x: Ptr, count: int) -> None:
-    """Fetches elements that are read or written when the next rows are computed; any address is allowed."""
+    """Prefetch elements that are read or written when the next rows are computed; any address is allowed."""
     for i in range(0, count, 16):
         prefetch_second(shift(x, i))
 
 
 @native(inline=False)
 def _channels(seen: SeenLines, w: Ptr, c: int, y: Ptr, count: int, inside: int, end: TileEpilogue, form: DepthwiseForm) -> None:
-    """One tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors.
+    """Compute one tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors.
 
     A loop each for tiles inside and at an edge: in one, what both prepare would be prepared for every tile.
     """
@@ -251,13 +251,13 @@ def _tile(
 
 
 def _meeting(column: int, pixels: int, stride: int, dilation: int) -> list[tuple[int, int]]:
-    """(pixel of the tile, tap) that meet in a column."""
+    """Return each (pixel of the tile, tap) that meet in a column."""
     pairs = [(p, divmod(column - p * stride, dilation)) for p in range(pixels)]
     return [(p, tap) for p, (tap, rest) in pairs if rest == 0]
 
 
 def _finish(emit: Vectors, values: list[Any], at: Any, end: Any, y: Any) -> None:
-    """Residual, limits and store of one pixel."""
+    """Add the residual to one pixel, clip and store it."""
     offsets = [v * emit.lanes for v in range(len(values))]
     other, limits = emit.move(end.residual, at), (emit.splat(end.low), emit.splat(end.high))
     values = emit.when(emit.bit(end.mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))

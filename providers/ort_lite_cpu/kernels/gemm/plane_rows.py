@@ -245,7 +245,7 @@ def _rows_in_place(
 
 
 def _shift_lanes(emit: Vectors, value: Any, count: int) -> Any:
-    """Lane i is lane i + count of the value, zero where it has none."""
+    """Return a vector whose lane i is lane i + count of the value, or zero if it has none."""
     places = [i + count if 0 <= i + count < emit.lanes else emit.lanes + i for i in range(emit.lanes)]
     order = emit.ir.Constant(emit.ir.VectorType(emit.ir.IntType(32), emit.lanes), places)
     return emit.builder.shuffle_vector(value, emit.zero, order)
@@ -268,7 +268,7 @@ class _Rows:
         return self.emit.splat(self.emit.builder.load(self.emit.move(pointer, self.emit.integer(number))))
 
     def compute(self, at: Any, source: Callable[[int], Any], load: Callable[[Any, int], Any]) -> None:
-        """Emits the sums of columns at..at + lanes; load(source(line), tap) is the vector that they see there."""
+        """Emit the sums of columns at..at + lanes; load(source(line), tap) is the vector that they see there."""
         emit, sums, factors = self.emit, [self._read(self.table, 2)] * self.rows, self.w
         for line in range((self.rows - 1) * self.down + self.lines):
             seeing = [row for row in range(self.rows) if 0 <= line - row * self.down < self.lines]
@@ -284,7 +284,7 @@ class _Rows:
         self._finish(at, sums)
 
     def _finish(self, at: Any, sums: list[Any]) -> None:
-        """Residual, limits and store."""
+        """Add the residual, clip and store."""
         emit = self.emit
         places = [emit.builder.add(emit.mul(self.ow, row), at) for row in range(self.rows)]
         others = [emit.move(self.residual, place) for place in places]

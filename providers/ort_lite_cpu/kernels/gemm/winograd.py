@@ -43,14 +43,14 @@ GAP = 16
 
 
 def planes_of(edge: int, taps: int, stride: int = 1, axes: int = 2) -> int:
-    """Numbers that a tile of `edge` outputs along each axis, of as many taps, sees, and is transformed to."""
+    """Return how many numbers a tile of `edge` outputs along each axis sees, and is transformed to."""
     seen: int = input_extent(edge, taps, stride)
     return seen * seen if axes == 2 else seen
 
 
 @native
 def input_extent(edge: int, taps: int, stride: int) -> int:
-    """Numbers of a line that `edge` outputs see."""
+    """Return how many numbers of a line `edge` outputs see."""
     return (edge - 1) * stride + taps
 
 
@@ -93,7 +93,7 @@ def _transform(w: Array, edge: int, taps: int, stride: int, axes: int) -> Array:
 
 
 def _in_blocks(planes: Array, u: Array, columns: int, width: int) -> None:
-    """Writes planes (kinds, channels, outputs) as `filter_panels` has those of one group."""
+    """Write planes (kinds, channels, outputs) as `filter_panels` has those of one group."""
     kinds, channels, outputs = planes.shape
     at = 0
     for first in range(0, outputs, columns):
@@ -422,7 +422,7 @@ def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any,
 
 
 def _within(emit: Vectors, at: Any, count: Any) -> Any:
-    """`at`, or where the last whole vector of `count` elements begins."""
+    """Return `at`, or the start of the last whole vector of `count` elements."""
     last = emit.builder.sub(count, emit.integer(emit.lanes))
     return emit.builder.select(emit.builder.icmp_signed("<", last, at), last, at)
 
