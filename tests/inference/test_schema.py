@@ -1,4 +1,7 @@
-"""Nodes against the schemas of their operators: what is refused when a model is loaded, and what the message says."""
+"""Nodes against the schemas of their operators: what is refused when a model is loaded, and what the message says.
+
+Long, and one file: every group checks nodes against the same few schemas.
+"""
 
 import gc
 import weakref
