@@ -90,12 +90,6 @@ def meeting() -> Callable[[Partition], Any]:
 # Side by side
 
 
-def test_two_branches_on_two_providers_overlap() -> None:
-    meet = meeting()
-    with session(FORK, Around(meet, "a"), Other(meet, "b"), CpuStandIn()) as made:
-        np.testing.assert_array_equal(made.run(None, {"x": X})[0], -X + np.abs(X))
-
-
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (3, 3), (0, 2)])
 def test_no_more_threads_than_are_asked_for(threads: int, most: int) -> None:
     text = """(float[3] x) => (float[3] y) {
@@ -133,7 +127,7 @@ def test_nothing_is_started_where_nothing_can_overlap() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_graphs_are_bit_equal(seed: int) -> None:
     def providers() -> list[Any]:
         chosen = {node.name: (k * 7 + seed) % 3 for k, node in enumerate(random_graph(seed, 30).all_nodes())}

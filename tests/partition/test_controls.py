@@ -9,14 +9,13 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model, Node
-from ort_lite.options.policies import Policy, split
-from ort_lite.partition.controls import pieces, qdq_units
+from ort_lite.partition.controls import pieces
 from ort_lite.partition.cost import CostModel
 from ort_lite.provider import Capability, Device
 from ort_lite.session.explanation import ControlCost, Explanation
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
-from tests.provider.texts import graph, named, plain, proto
+from tests.provider.texts import named, plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 MINE = "NumpyExecutionProvider"
@@ -45,31 +44,6 @@ def why(found: Explanation, output: str, label: str = MINE) -> tuple[str, str]:
     (reason,) = [r for r in place.reasons if r.provider == label]
     assert reason.verdict == "lost"
     return reason.code, reason.detail
-
-
-# Options
-
-
-def test_they_are_taken_out_of_a_providers_options() -> None:
-    given = {"min_subgraph_size": "3", "partitioning_stop_ops": "TopK, com.my.Op", "cpu_preferred_nodes": "1", "speed": 2}
-    policy = Policy(min_subgraph_size=3, partitioning_stop_ops=("TopK", "com.my.Op"), cpu_preferred_nodes=True)
-    assert split(given, "P") == (policy, {"speed": 2})
-    assert split({"partitioning_stop_ops": ["A"]}, "P")[0].partitioning_stop_ops == ("A",)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("min_subgraph_size", -1, "a number, 0 or more"),
-        ("max_subgraph_size", 0, "a number, 1 or more"),
-        ("max_partitions", "many", "a number, 1 or more"),
-        ("partitioning_stop_ops", 3, "names of operators"),
-        ("cpu_preferred_nodes", "perhaps", "True or False"),
-    ],
-)
-def test_nonsense_is_refused(name: str, value: Any, expected: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"P: option {name} is {value!r}; expected {expected}"):
-        split({name: value}, "P")
 
 
 # Sizes and numbers
@@ -293,11 +267,6 @@ def test_quantized_units_stay_whole(given: dict[str, Any], takes: tuple[str, ...
     assert all(len(part) <= given.get("max_subgraph_size", 9) for part in own)
 
 
-def test_units_with_a_part_in_common_are_one() -> None:
-    (unit,) = qdq_units(graph(SHARED).nodes)
-    assert {node.output.name for node in unit} == {"d", "n", "nq", "nd", "m", "mq"}
-
-
 @pytest.mark.parametrize(
     ("text", "limit", "kept"),
     [
@@ -315,10 +284,6 @@ def test_units_with_a_part_in_common_are_one() -> None:
 )
 def test_a_budget_leaves_quantized_units_whole(text: str, limit: dict[str, int], kept: str) -> None:
     assert taken(plan(text, Quantized(), QuantizedCpu(), **limit)) == kept.split()
-
-
-def test_a_budget_takes_other_nodes_one_by_one() -> None:
-    assert taken(plan(CHAIN, NumpyProvider(), limit_nodes=2)) == ["a", "b"]
 
 
 # What they cost

@@ -309,14 +309,6 @@ def test_arrays_that_the_caller_may_change_stay_the_callers() -> None:
     assert not any(np.shares_memory(arrays[2], array) for array in arrays[:2])
 
 
-def test_sessions_of_other_weights_share_nothing() -> None:
-    other = WEIGHT.copy()
-    other[-1, -1] += 1
-    first, second = session(), session(model(other))
-    assert not {id(array) for array in packed(first)} & {id(array) for array in packed(second)}
-    run(first, 3)
-
-
 def test_weights_go_with_the_last_session() -> None:
     from ort_lite.memory.sharing import shared
 

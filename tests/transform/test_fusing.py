@@ -4,6 +4,7 @@ Long, and one file: one provider, `Wanting`, is what everything here is about.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -102,20 +103,14 @@ def same(made: Any, source: Model | Path, feeds: dict[str, Any]) -> None:
 # Who is asked about what
 
 
-@pytest.mark.parametrize("source", [RESNET, model(MATRIX, MLP, WEIGHTS)], ids=["resnet50", "mlp"])
-def test_a_provider_of_plain_operators_gets_all_of_them(source: Model | Path) -> None:
-    made = session(source, Plain())
-    rows = [place for _, place in made.explain().assignment.rows()]
-    mine = [place for place in rows if place.node.op_type in Plain.operators]
-    assert len(mine) >= 5 and {place.provider for place in mine} == {Plain.name}
-    assert {place.node.domain for place in rows} == {""}
-
-
-def test_all_of_resnet_is_still_counted() -> None:
+def test_a_provider_of_plain_operators_gets_all_of_them() -> None:
     """53 convolutions, 49 activations behind them, 16 sums."""
-    made = session(RESNET, Plain())
-    kinds = [place.node.op_type for _, place in made.explain().assignment.rows() if place.provider == Plain.name]
-    assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {"Add": 16, "Conv": 53, "Relu": 49}
+    rows = [place for _, place in session(RESNET, Plain()).explain().assignment.rows()]
+    assert {place.node.domain for place in rows} == {""}
+    mine = Counter(place.node.op_type for place in rows if place.provider == Plain.name)
+    assert mine == {"Add": 16, "Conv": 53, "Relu": 49} and mine == Counter(
+        place.node.op_type for place in rows if place.node.op_type in Plain.operators
+    )
 
 
 # What is fused
@@ -189,12 +184,6 @@ def test_every_fusion_has_a_case() -> None:
     }
 
 
-def test_what_is_fused_is_named_after_its_parts() -> None:
-    made = session(model(IMAGE, "{ a = Conv(x, k) c = Add(a, x) y = Relu(c) }", WEIGHTS))
-    [program] = made._stage_results.compiled.partitions.values()
-    assert "FusedConv 'Conv_0+Add_0+Relu_0'" in [str(item.node) for item in program.lowered.items]
-
-
 def test_an_error_of_a_fused_node_names_its_parts() -> None:
     made = session(model("(float[A,B] x, float[C,4] v) => (float[A,4] y)", "{ a = MatMul(x, v) y = Add(a, b) }", WEIGHTS))
     with pytest.raises(ort_lite.errors.OrtLiteError, match=re.escape("Gemm 'MatMul_0+Add_0'")):
@@ -240,9 +229,8 @@ def test_nothing_is_fused_across_a_border() -> None:
     same(made, source, random_feeds(source.graph))
 
 
-@pytest.mark.parametrize("signature", ["(float[N,4,3,3] x) => (float[N,4,3,3] a, float[N,4,3,3] y)"])
-def test_a_value_that_leaves_the_partition_stays(signature: str) -> None:
-    source = model(signature, "{ a = Conv(x, k) y = Relu(a) }", WEIGHTS)
+def test_a_value_that_leaves_the_partition_stays() -> None:
+    source = model("(float[N,4,3,3] x) => (float[N,4,3,3] a, float[N,4,3,3] y)", "{ a = Conv(x, k) y = Relu(a) }", WEIGHTS)
     made = session(source)
     assert fused(made) == []
     same(made, source, random_feeds(source.graph))
