@@ -316,6 +316,13 @@ def test_copies_that_fail_in_a_run_send_the_nodes_to_the_next(
     assert "BoxExecutionProvider_0 failed in a run: " in said and "OSError: " in said
 
 
+@pytest.mark.parametrize("broken", ["in", "out"])
+def test_copies_that_fail_without_a_next_provider_fail_the_run(broken: str) -> None:
+    made = session(CHAIN, Frail(broken, named("b", "c")), CpuStandIn())
+    with pytest.raises(RuntimeException, match="OSError: cable cut"):
+        made.run(None, {"x": X})
+
+
 def test_memory_that_cannot_be_allocated_sends_the_nodes_to_the_next() -> None:
     class Full:
         device = Device("box")

@@ -71,10 +71,11 @@ def _run_one_by_one(
 def _args(segment: Segment, primary: Mapping[Buffer, Tensor], bound: Bound, index: int) -> Mapping[str, str]:
     """Return the arguments of an instruction's event."""
     instruction = segment.instructions[index]
+    where, _, details = instruction.spec.name.partition("<")
     sizes = {symbol.name: value for (symbol, _), value in zip(segment.leaves, bound.values, strict=True)}
     return {
         "op_name": instruction.node.op_type,
-        "kernel": instruction.spec.name.rpartition(".")[2],
+        "kernel": where.rpartition(".")[2] + (f"<{details}" if details else ""),
         "shapes": ", ".join(_shapes(instruction, primary, sizes)),
         "bytes": str(sum(_number(buffer.nbytes, sizes) for buffer in instruction.operands if buffer is not None)),
         "parts": str(int(bound.table[index, 2])),
