@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
@@ -20,12 +20,15 @@ from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of
-from ort_lite.provider.abilities import defers_compile, tells_facts
+from ort_lite.provider.abilities import defers_compile, tells_facts, tells_kernels
 from ort_lite.provider.ask import ask_object, format_answer, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, forbid_changes
 from ort_lite.record import Record, field
+
+if TYPE_CHECKING:
+    from ort_lite.provider.compiled import KernelChoice
 
 _PUT_OFF = (Fail, InvalidArgument, InvalidGraph, MemoryError)
 """Errors that say that shapes, contents or memory do not fit."""
@@ -57,6 +60,14 @@ class Compiled(Record):
                 if failures is None:
                     raise
                 failures.append(error)
+        return found
+
+    def kernels(self) -> "dict[str, KernelChoice]":
+        """Return the kernels of nodes, by name, of partitions that tell them. Raises ProviderError for one that fails."""
+        found: dict[str, KernelChoice] = {}
+        for name, one in self.partitions.items():
+            if tells_kernels(one):
+                found |= ask_object(one, "kernels", name, Mapping)
         return found
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ReleasesState,
         Restores,
         TellsFacts,
+        TellsKernels,
         Trims,
     )
 
@@ -39,6 +40,11 @@ def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":
     """Return True for a partition with `facts`."""
     return _has(one, "facts")
+
+
+def tells_kernels(one: object) -> "TypeGuard[TellsKernels]":
+    """Return True for a partition with `kernels`."""
+    return _has(one, "kernels")
 
 
 def holds_memory(one: object) -> "TypeGuard[HoldsMemory]":

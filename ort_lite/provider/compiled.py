@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
+from ort_lite.record import Record
 
 
 class Holdings(TypedDict):
@@ -46,6 +47,21 @@ class TellsFacts(Protocol):
 
     def facts(self) -> Mapping[str, int | str]:
         """Return names with numbers or short texts."""
+
+
+class KernelChoice(Record):
+    """The kernels that compute a node, and the candidates that were not taken."""
+
+    kernels: tuple[str, ...]
+    rejected: Mapping[str, str]
+    """Why each does not fit, by the candidate's name, in the order in which they were asked."""
+
+
+class TellsKernels(Protocol):
+    """A partition with the kernels of its nodes, for `InferenceSession.explain(kernels=True)`."""
+
+    def kernels(self) -> Mapping[str, KernelChoice]:
+        """Return the choice for each node, by the node's name."""
 
 
 class HoldsMemory(Protocol):

@@ -8,7 +8,8 @@ from ort_lite.partition.assignment import Assignment, Placement, Reason
 from ort_lite.partition.budgets import nbytes
 from ort_lite.partition.controls import CONTROLS
 from ort_lite.plugins.rooms import hook
-from ort_lite.record import Record, asdict
+from ort_lite.provider.compiled import KernelChoice
+from ort_lite.record import Record, asdict, field
 from ort_lite.shapes.expr import Dim
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Explanation(Record):
     assignment: Assignment
     notes: tuple[str, ...]
     facts: Mapping[str, Mapping[str, int | str]]
+    kernels: Mapping[str, KernelChoice] = field(default_factory=dict)
+    """The kernels by node, of partitions that tell them; empty unless they were asked for."""
 
     @property
     def python_steps(self) -> int:
@@ -93,7 +96,11 @@ class Explanation(Record):
     def as_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data."""
         facts = {name: dict(found) for name, found in self.facts.items()}
-        return {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
+        found = {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
+        if not self.kernels:
+            return found
+        kernels = {name: {"kernels": list(one.kernels), "rejected": dict(one.rejected)} for name, one in self.kernels.items()}
+        return found | {"kernels": kernels}
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the explanation as JSON."""
@@ -128,6 +135,9 @@ class Explanation(Record):
         lines += map(str, self.controls())
         for name, facts in self.facts.items():
             lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
+        for name, choice in self.kernels.items():
+            lines.append(f"{name}: {', '.join(choice.kernels)}")
+            lines += [f"    not {candidate}: {reason}" for candidate, reason in choice.rejected.items()]
         return lines
 
 

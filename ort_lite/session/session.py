@@ -337,9 +337,12 @@ class Session:
         """Return a copy of the session's options."""
         return self._state.options.copy()
 
-    def explain(self) -> "Explanation":
-        """Return the provider of each node and the reasons of the other providers."""
-        return self._state.explain()
+    def explain(self, *, kernels: bool = False) -> "Explanation":
+        """Return the provider of each node and the reasons of the other providers.
+
+        With `kernels`, also the kernels of each node, and why other candidates were not taken; after `close()`, without these.
+        """
+        return self._state.explain(kernels=kernels)
 
     def view(
         self,

@@ -67,8 +67,8 @@ class SessionState(Record):
     explained: "Explanation | None" = None
     """The explanation that remains once the session is closed."""
 
-    def explain(self, failures: list[OrtLiteError] | None = None) -> "Explanation":
-        """Return the explanation.
+    def explain(self, failures: list[OrtLiteError] | None = None, kernels: bool = False) -> "Explanation":
+        """Return the explanation, with the kernels of nodes if `kernels`.
 
         A partition that fails to report its facts raises a ProviderError that names it, or adds the error to `failures`.
         """
@@ -78,7 +78,8 @@ class SessionState(Record):
         notes = (*self.selection.notes, *self.prepared.incidents)
         from ort_lite.session.explanation import Explanation
 
-        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts(failures))
+        compiled = self.prepared.compiled
+        return Explanation(self.prepared.assignment, notes, compiled.facts(failures), compiled.kernels() if kernels else {})
 
     def memory_plans(self) -> dict[str, Any]:
         """Return the memory plan of each partition that has one (see `InferenceSession.memory_plans`)."""

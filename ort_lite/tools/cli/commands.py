@@ -93,6 +93,9 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--trace", action="store_true", help="show what the creation of the session did and how long it took")
+    parser.add_argument(
+        "--kernels", action="store_true", help="show each node's kernels and why other candidates were not taken"
+    )
     add_output(parser)
 
 
@@ -334,7 +337,10 @@ COMMANDS = (
         "explain",
         "show each node's provider and why the others did not take it",
         _add_explain,
-        ("ort-lite explain model.onnx --providers OpenVINOExecutionProvider,CPUExecutionProvider",),
+        (
+            "ort-lite explain model.onnx --providers OpenVINOExecutionProvider,CPUExecutionProvider",
+            "ort-lite explain model.onnx --kernels",
+        ),
     ),
     Command(
         "view",

@@ -19,7 +19,7 @@ def main(arguments: Namespace) -> None:
     with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         trace = session.creation_trace if arguments.trace else None
         if trace is None:
-            found = session.explain()
+            found = session.explain(kernels=arguments.kernels)
             if arguments.json:
                 print_json("explain", found.as_dict())
             else:

@@ -135,6 +135,8 @@ class Lowered(Record, frozen=False):
     """Missing fused kernels, which were replaced."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
+    candidates: dict[Node, dict[str, str]] = field(default_factory=dict)
+    """By node, kernels that were not taken, and why (see `candidates`)."""
     restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
     """Functions that recreate the arrays of constants from their packed forms, by id of the array."""
 

@@ -80,6 +80,10 @@ class NodeLowering:
         """Return the error for a node that no kernel serves: `raise op.reject(...)`."""
         return NotSupported(f"{self.node} (CPUExecutionProvider): {message}").about(self.node)
 
+    def note_candidate(self, name: str, reason: str) -> None:
+        """Note for `explain(kernels=True)` that a kernel does not compute the node, and why."""
+        self.builder.result.candidates.setdefault(self.node, {})[name] = reason
+
     # --- inputs
     def raw(self, index: int) -> Tensor:
         """Return input `index` as it is: perhaps in another storage order, pending, or known contents without memory.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 from ort_lite.shapes import at_least, equal, maximum, minimum, product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -17,12 +18,13 @@ from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.geometry import ResultPlace
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
+from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.lowered import ResultRegion, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
-from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
+from ort_lite_cpu.operators.conv_pixels import compare_with_channels, emit_pixels
+from ort_lite_cpu.operators.conv_planes import conv_planes, reject_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.joined import locate, output_in_concat
 from ort_lite_cpu.operators.rounded import rounding_behind
@@ -65,6 +67,15 @@ def _conv(op: NodeLowering, act: Activation) -> None:
         op.values.do_with(op.values.tensors[value], value, behind)
 
 
+class ConvCase(Record):
+    """A convolution of a node's input 0, for its candidates."""
+
+    op: NodeLowering
+    sizes: Geometry
+    weight: Weight
+    act: Activation
+
+
 def _convolve(op: NodeLowering, act: Activation) -> None:
     """Emit a convolution, and add input 3 if the node has one."""
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
@@ -72,30 +83,93 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
     sizes = geometry(op, x, w, y)
     _require(op, sizes, x, w, y, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
-    weight = Weight(array, None if array is not None else op.input(1), array)
-    if suits_planes(op, sizes):
-        residual = op.input(3) if op.has(3) else None
-        conv_planes(op, sizes, weight, Epilogue(op.optional(2), residual, act))
-        return
-    pixels = array is not None and by_pixels(op, sizes)
-    emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(x)))
-    epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act)
-    alone = pixels or sizes.is_depthwise or epilogue.residual is not None
+    case = ConvCase(op, sizes, Weight(array, None if array is not None else op.input(1), array), act)
+    choose(op, LAYOUTS, case).emit(case)
+
+
+def _emit_planes(case: ConvCase) -> None:
+    op = case.op
+    residual = op.input(3) if op.has(3) else None
+    conv_planes(op, case.sizes, case.weight, Epilogue(op.optional(2), residual, case.act))
+
+
+def _emit_pixels(case: ConvCase) -> None:
+    _emit_in(case, None, emit_pixels)
+
+
+def _emit_channels_last(case: ConvCase) -> None:
+    _emit_in(case, channels_last(len(case.op.raw(0).shape)), emit_conv)
+
+
+def _emit_in(case: ConvCase, perm: tuple[int, ...] | None, emit: Callable[..., None]) -> None:
+    op = case.op
+    epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, case.act)
+    alone = perm is None or case.sizes.is_depthwise or epilogue.residual is not None
     image = op.input(0, perm)
-    emit(op, sizes, image, weight, op.output(0, perm) if alone else output_in_concat(op), epilogue)
+    emit(op, case.sizes, image, case.weight, op.output(0, perm) if alone else output_in_concat(op), epilogue)
 
 
-# --- Kernels
+def _dynamic(case: ConvCase | ChannelsLast) -> str:
+    return "its weight is computed when the model runs" if case.weight.array is None else ""
+
+
+def reject_pixels(op: NodeLowering, sizes: Geometry) -> str:
+    """Return why `emit_pixels` does not compute the convolution of input 0 by a constant in ONNX's own layout, or "" if it does."""
+    x = op.raw(0)
+    if sizes.is_pointwise or sizes.is_depthwise:
+        return "it is pointwise or depthwise"
+    if _winograd_edge(op, sizes, x):
+        return "Winograd's convolution fits"
+    tile = _tile(op, sizes, x)
+    return compare_with_channels(op, sizes, tile, _groups_to_merge(sizes, tile.least_columns))
+
+
+LAYOUTS: Final = (
+    Candidate[ConvCase]("planes", lambda case: reject_planes(case.op, case.sizes), _emit_planes),
+    Candidate[ConvCase]("vectors of pixels", lambda case: _dynamic(case) or reject_pixels(case.op, case.sizes), _emit_pixels),
+    Candidate[ConvCase]("channels last", lambda case: "", _emit_channels_last),
+)
+"""Ways to compute a Conv, by the order in which its images lie."""
+
+
+# --- Kernels, channels last
+class ChannelsLast(Record):
+    """A convolution of images that lie channels last, for its candidates."""
+
+    op: NodeLowering
+    sizes: Geometry
+    x: Tensor
+    weight: Weight
+    y: Tensor
+    epilogue: Epilogue
+
+
 def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     """y = the convolution of x, both channels-last in memory."""
-    if weight.array is not None and _is_product(op, sizes, x):
-        _emit_channels(op, sizes, x, weight, y, epilogue)
-    elif sizes.is_depthwise:
-        _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif weight.array is not None and (edge := _winograd_edge(op, sizes, x)):
-        _emit_winograd(op, sizes.column_as_line, edge, x, weight, y, epilogue)
-    else:
-        _emit_general(op, sizes, x, weight, y, epilogue)
+    case = ChannelsLast(op, sizes, x, weight, y, epilogue)
+    choose(op, KERNELS, case).emit(case)
+
+
+def _reject_product(case: ChannelsLast) -> str:
+    sizes = case.sizes
+    if reason := _dynamic(case):
+        return reason
+    if sizes.is_depthwise or not sizes.sees_one_pixel:
+        return "an output pixel sees several pixels, or it is depthwise"
+    joined = _groups_to_merge(sizes, tile_for(case.x.native, case.op.target).least_columns)
+    return "" if sizes.groups == 1 or joined == 1 else f"{joined} of its groups fit into a panel together"
+
+
+def _reject_depthwise(case: ChannelsLast) -> str:
+    return "" if case.sizes.is_depthwise else "its groups have several channels or outputs, or its window is large"
+
+
+def _reject_winograd(case: ChannelsLast) -> str:
+    if reason := _dynamic(case):
+        return reason
+    if case.x.dtype != "float32" or not case.op.options.winograd:
+        return "it computes in another type than float32, or the option winograd is off"
+    return "" if _winograd_edge(case.op, case.sizes, case.x) else "no transform has its window and strides and saves products"
 
 
 def _result(sizes: Geometry, y: Tensor, place: ResultPlace) -> ResultRegion:
@@ -103,13 +177,8 @@ def _result(sizes: Geometry, y: Tensor, place: ResultPlace) -> ResultRegion:
     return ResultRegion(y, sizes.pixels, sizes.outputs, place.at, place.ldy)
 
 
-def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
-    """Return True if the convolution is one matrix product per group, with no groups joined."""
-    least = tile_for(x.native, op.target).least_columns
-    return sizes.sees_one_pixel and not sizes.is_depthwise and (sizes.groups == 1 or _groups_to_merge(sizes, least) == 1)
-
-
-def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_channels(case: ChannelsLast) -> None:
+    op, sizes, x, weight, y, epilogue = case.op, case.sizes, case.x, case.weight, case.y, case.epilogue
     tile, groups, (to, place) = tile_for(x.native, op.target), sizes.groups, locate(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
     w = weight.pack(
@@ -128,16 +197,8 @@ def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
     return sizes.column_as_line.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
 
-def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if `emit_pixels` computes the convolution of input 0 by a constant weight, in ONNX's own layout."""
-    x = op.raw(0)
-    if sizes.is_pointwise or sizes.is_depthwise or _winograd_edge(op, sizes, x):
-        return False
-    tile = _tile(op, sizes, x)
-    return suits_pixels(op, sizes, tile, _groups_to_merge(sizes, tile.least_columns))
-
-
-def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_general(case: ChannelsLast) -> None:
+    op, sizes, x, weight, y, epilogue = case.op, case.sizes, case.x, case.weight, case.y, case.epilogue
     """Emit a convolution for which there is no special kernel."""
     tile, groups = _tile(op, sizes, x), sizes.groups
     if weight.tensor is None:
@@ -191,7 +252,8 @@ def _pack_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int)
     return w
 
 
-def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_depthwise(case: ChannelsLast) -> None:
+    op, sizes, x, weight, y, epilogue = case.op, case.sizes, case.x, case.weight, case.y, case.epilogue
     if weight.tensor is None:
         w = weight.pack(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
@@ -205,9 +267,9 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 
 
-def _emit_winograd(
-    op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
-) -> None:
+def _emit_winograd(case: ChannelsLast) -> None:
+    op, sizes, x, weight, y, epilogue = case.op, case.sizes.column_as_line, case.x, case.weight, case.y, case.epilogue
+    edge = _winograd_edge(op, case.sizes, x)
     tile = tall_tile(x.native, op.target)
     stride, axes = sizes.strides[2], sizes.axes
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
@@ -230,6 +292,15 @@ def _emit_winograd(
     given |= epilogue.activation.arguments
     result = _result(sizes, to, place)
     op.emit(winograd.winograd, operands, **given, work=sizes.work // 2, inplace=in_place, result=result)
+
+
+KERNELS: Final = (
+    Candidate[ChannelsLast]("matrix product", _reject_product, _emit_channels),
+    Candidate[ChannelsLast]("depthwise", _reject_depthwise, _emit_depthwise),
+    Candidate[ChannelsLast]("Winograd", _reject_winograd, _emit_winograd),
+    Candidate[ChannelsLast]("general", lambda case: "", _emit_general),
+)
+"""Kernels for images that lie channels last."""
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:

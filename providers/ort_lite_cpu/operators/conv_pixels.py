@@ -44,14 +44,15 @@ class Numbers(NamedTuple):
     """The row length of the result, -1 if unknown."""
 
 
-def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> bool:
-    """Return True if vectors of pixels cost less than channels last with this `tile` and this many joined groups, layouts included.
+def compare_with_channels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> str:
+    """Return why vectors of pixels do not cost less than channels last with this `tile` and this many joined groups, or "".
 
-    The unit of cost is a product of vectors for each output pixel. Close calls stay channels last, as most of a model is.
+    Changes of layout count. The unit of cost is a product of vectors for each output pixel. Close calls stay channels last, as most of
+    a model is.
     """
     found, x, value = _numbers(sizes), op.raw(0), result_of(op)
     if found is None or value is None:
-        return False
+        return "a size of its window or its channels is not known"
     last, order, readers = channels_last(len(x.shape)), storage_order(x), _readers(value)
     before, behind = (MOVED * found.groups * n for n in (found.channels * found.area, found.outputs))
     here = cost_of_pixels(found, pixels.pixel_tile(x.native, op.target, found.outputs))
@@ -62,7 +63,7 @@ def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> 
         here += behind
     elif not any(_is_at_home_in_both(node) for node in readers):
         there += behind
-    return MARGIN * here < there
+    return "" if MARGIN * here < there else f"{here:.1f} products of vectors for a pixel, channels last {there:.1f}"
 
 
 def _numbers(sizes: Geometry) -> Numbers | None:

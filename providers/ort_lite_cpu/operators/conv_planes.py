@@ -23,15 +23,21 @@ from ort_lite_cpu.operators.rounded import result_of
 _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
 
-def suits_planes(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a kernel of planes can compute the Conv and saves a layout change."""
+def reject_planes(op: NodeLowering, sizes: Geometry) -> str:
+    """Return why no kernel of planes computes the Conv, or "" if one can and saves a layout change."""
     if sizes.is_pointwise:
-        pixels = product(sizes.size)
-        fits = op.constant(1) is not None and (not op.has(2) or op.constant(2) is not None)
-        fits = fits and isinstance(pixels, int) and pixels >= tile_for(op.raw(0).native, op.target).columns
-    else:
-        fits = sizes.is_depthwise and _plane(op, sizes) is not None
-    return fits and _lie_in_planes(op) and not _goes_on_channels_last(op, sizes)
+        pixels, least = product(sizes.size), tile_for(op.raw(0).native, op.target).columns
+        if op.constant(1) is None or (op.has(2) and op.constant(2) is None):
+            return "its weight or bias is computed when the model runs"
+        if not isinstance(pixels, int) or pixels < least:
+            return f"{pixels} pixels, at least {least} are needed"
+    elif not sizes.is_depthwise:
+        return "it is neither pointwise nor depthwise"
+    elif _plane(op, sizes) is None:
+        return "a size is not known, or its window, strides, pads or dilations are none that planes have code for"
+    if not _lie_in_planes(op):
+        return "its images do not lie in ONNX's order"
+    return "the order of its result changes for what reads it" if _goes_on_channels_last(op, sizes) else ""
 
 
 class Plane(Record):
@@ -112,7 +118,7 @@ def _reads_channels_last(node: Node, value: Value) -> bool:
 
 # --- Kernels
 def conv_planes(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
-    """Emit the node's output, in ONNX's own order, for a Conv that `suits_planes`."""
+    """Emit the node's output, in ONNX's own order, for a Conv that `reject_planes` has nothing against."""
     if sizes.is_pointwise:
         before = op.raw(0).later
         if isinstance(before, Depthwise):

@@ -20,7 +20,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv import by_pixels, emit_conv, require_equal, sizes_of
+from ort_lite_cpu.operators.conv import emit_conv, reject_pixels, require_equal, sizes_of
 from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
 from ort_lite_cpu.operators.fill import emit_fill
@@ -102,7 +102,7 @@ def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     Phases with many outputs are combined faster channels last, where pixels are runs of memory.
     """
     few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS
-    return few and 0 not in sizes.kernel and by_pixels(op, sizes)
+    return few and 0 not in sizes.kernel and not reject_pixels(op, sizes)
 
 
 def _taps(phase: OutputPhase) -> int:

@@ -40,7 +40,7 @@ from ort_lite_cpu.run.run_context import RunContext
 
 if TYPE_CHECKING:
     from ort_lite.memory.planning.plan import MemoryPlan
-    from ort_lite.provider.compiled import Holdings
+    from ort_lite.provider.compiled import Holdings, KernelChoice
     from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
     from ort_lite_cpu.program.image import ProgramImage
 
@@ -132,6 +132,18 @@ class Program:
             "control_flow_steps": sum(isinstance(step, HostStep) and not step.python for step in self.steps),
             "python_steps": len({step.node for step in self.steps if isinstance(step, HostStep) and step.python}),
         }
+
+    def kernels(self) -> dict[str, KernelChoice]:
+        """Return the kernels of each node, and why others were not taken, for `InferenceSession.explain(kernels=True)`."""
+        from ort_lite.provider.compiled import KernelChoice
+        from ort_lite_cpu.program.recording import kernel_name
+
+        found: dict[Node, dict[str, None]] = {}
+        for step in self.steps:
+            for instruction in step.segment.instructions if isinstance(step, SegmentRun) else ():
+                found.setdefault(instruction.node, {})[kernel_name(instruction.spec)] = None
+        candidates = self.lowered.candidates
+        return {node.name: KernelChoice(tuple(names), candidates.get(node, {})) for node, names in found.items()}
 
     def memory_plan(self) -> MemoryPlan:
         """Return the memory plan of the shapes bound last, by segment; empty before the first run."""

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ort_lite.dtypes import from_numpy
+from ort_lite.native import Spec
 from ort_lite.provider import CURRENT, StepEvents
 from ort_lite.shapes import substitute
 from ort_lite.shapes.expr import Dim
@@ -68,14 +69,19 @@ def _run_one_by_one(
     return 0
 
 
+def kernel_name(spec: Spec) -> str:
+    """Return the name of a kernel without its module: "gemm<f32, ...>"."""
+    where, _, details = spec.name.partition("<")
+    return where.rpartition(".")[2] + (f"<{details}" if details else "")
+
+
 def _args(segment: Segment, primary: Mapping[Buffer, Tensor], bound: Bound, index: int) -> Mapping[str, str]:
     """Return the arguments of an instruction's event."""
     instruction = segment.instructions[index]
-    where, _, details = instruction.spec.name.partition("<")
     sizes = {symbol.name: value for (symbol, _), value in zip(segment.leaves, bound.values, strict=True)}
     return {
         "op_name": instruction.node.op_type,
-        "kernel": where.rpartition(".")[2] + (f"<{details}" if details else ""),
+        "kernel": kernel_name(instruction.spec),
         "shapes": ", ".join(_shapes(instruction, primary, sizes)),
         "bytes": str(sum(_number(buffer.nbytes, sizes) for buffer in instruction.operands if buffer is not None)),
         "parts": str(int(bound.table[index, 2])),

@@ -85,7 +85,7 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
     ids=str,
 )
 def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "by_pixels", lambda *_: kernel == "conv_pixels")
+    monkeypatch.setattr(conv, "reject_pixels", lambda *_: "" if kernel == "conv_pixels" else "patched")
     monkeypatch.setattr(conv, "_winograd_edge", lambda *_: 0)  # which some targets have for some of these shapes
     assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
     bias = ramp((w[0],))
@@ -94,7 +94,7 @@ def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monke
 
 @pytest.mark.parametrize(("shape", "outputs", "pixels"), [((1, 3, 19, 20), 5, True), ((1, 40, 6, 7), 40, False)], ids=str)
 def test_double_precision(shape: Shape, outputs: int, pixels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "by_pixels", lambda *_: pixels)
+    monkeypatch.setattr(conv, "reject_pixels", lambda *_: "" if pixels else "patched")
     x, w = ramp(shape, "float64"), weights(outputs, shape[1], 3, 3, dtype="float64")
     check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
 
@@ -243,7 +243,7 @@ def test_tiles_of_depthwise(channels: int, size: Shape, taps: int, stride: int, 
     """Of 7, 8 and 4 pixels and one vector or two, the last of which some compute again; an image that is fetched ahead."""
     x, w, b = ramp((1, channels, *size)), weights(channels, 1, taps, taps), ramp((channels,))
     given: dict[str, Any] = {"group": channels, "strides": [stride] * 2, "pads": [taps // 2] * 4}
-    monkeypatch.setattr(conv, "suits_planes", lambda *_: False)
+    monkeypatch.setattr(conv, "reject_planes", lambda *_: "patched")
     assert "depthwise" in names(op_program("Conv", [x, w, b], given, constants=(1, 2), fixed=True))
     [got] = run_op("Conv", [x, w, b], given, constants=(1, 2), fixed=True)
     assert_close(got, convolved(x, w, b, **given), 1e-5, 1e-5, "depthwise")
