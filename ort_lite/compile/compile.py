@@ -63,11 +63,20 @@ class Compiled(Record):
         return found
 
     def kernels(self) -> "dict[str, KernelChoice]":
-        """Return the kernels of nodes, by name, of partitions that tell them. Raises ProviderError for one that fails."""
+        """Return the kernels of nodes, by name, of partitions that tell them.
+
+        Raises ProviderError for one that fails, or whose answer is not a KernelChoice by name.
+        """
+        from ort_lite.provider.compiled import KernelChoice
+
         found: dict[str, KernelChoice] = {}
         for name, one in self.partitions.items():
-            if tells_kernels(one):
-                found |= ask_object(one, "kernels", name, Mapping)
+            answer = ask_object(one, "kernels", name, Mapping) if tells_kernels(one) else {}
+            if not all(isinstance(node, str) and isinstance(choice, KernelChoice) for node, choice in answer.items()):
+                raise ProviderError(
+                    f"{name}: kernels returned {format_answer(answer)}; expected a KernelChoice by name of node"
+                )
+            found |= answer
         return found
 
 

@@ -28,7 +28,7 @@ class Function:
     is_kernel: bool
     parameters: list[str]
     pointers: set[str]
-    """Of those, and "record.field" of parameters that are records with pointers."""
+    """The pointers among them, and "record.field" for parameters that are records with pointers."""
     records: dict[str, list[str]]
     """The fields of such parameters."""
     addresses: set[str] = field(default_factory=set)

@@ -15,7 +15,7 @@ import pytest
 
 import ort_lite
 from ort_lite.compat.optimizers import OPTIMIZERS
-from ort_lite.errors import InvalidArgument, ModelLoadCanceled
+from ort_lite.errors import InvalidArgument, ModelLoadCanceled, ProviderError
 from ort_lite.graph import Node
 from ort_lite.plugins import plugins
 from ort_lite.provider import Capability, CompiledPartition, Partition
@@ -367,6 +367,22 @@ def test_explain_sums_the_python_steps_of_partitions() -> None:
     assert explanation.python_steps == 5
     assert "CPUExecutionProvider_0: python_steps 2, kind counted" in str(explanation)
     assert explanation.as_dict()["facts"]["CPUExecutionProvider_0"] == {"python_steps": 2, "kind": "counted"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda: {"Abs_0": "fast"}, "kernels returned .*expected a KernelChoice by name of node"),
+        (lambda: ["fast"], "kernels returned .*expected a Mapping"),
+        (("fast",), "kernels failed: "),
+    ],
+)
+def test_kernels_that_are_none_are_the_partitions_error(answer: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "kernels", staticmethod(answer) if callable(answer) else answer, raising=False)
+    made = session("(float[N] x) => (float[N] y) { y = Abs(x) }", Counting())
+    assert made.explain().kernels == {}
+    with pytest.raises(ProviderError, match=f"CPUExecutionProvider_0: {message}"):
+        made.explain(kernels=True)
 
 
 def test_dimensions_that_exporters_write_for_unknown_are_shown_as_written() -> None:

@@ -9,7 +9,7 @@ from ort_lite.record import Record
 from ort_lite_cpu.lowering.op import NodeLowering
 
 C = TypeVar("C")
-"""What an operator knows of a node, such as the sizes of a convolution."""
+"""The description of a node that an operator gives its candidates, such as the sizes of a convolution."""
 
 
 class Candidate(Record, Generic[C]):
