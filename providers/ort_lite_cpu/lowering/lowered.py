@@ -21,6 +21,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.run.kernels import Kernels
 
 if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.candidates import Choice
     from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
     from ort_lite_cpu.lowering.failure import Failure
     from ort_lite_cpu.run.bounded_cache import BoundedCache
@@ -135,8 +136,8 @@ class Lowered(Record, frozen=False):
     """Missing fused kernels, which were replaced."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
-    candidates: dict[Node, dict[str, str]] = field(default_factory=dict)
-    """By node, kernels that were not taken, and why (see `candidates`)."""
+    choices: dict[Node, Choice] = field(default_factory=dict)
+    """The candidate of each node that has several."""
     restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
     """Functions that recreate the arrays of constants from their packed forms, by id of the array."""
 

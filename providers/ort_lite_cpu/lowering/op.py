@@ -18,12 +18,14 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.costs import Costs, shipped_costs
 from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
 
 if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.candidates import Choice
     from ort_lite_cpu.lowering.values import Values
     from ort_lite_cpu.options import CPUOptions
 
@@ -80,9 +82,14 @@ class NodeLowering:
         """Return the error for a node that no kernel serves: `raise op.reject(...)`."""
         return NotSupported(f"{self.node} (CPUExecutionProvider): {message}").about(self.node)
 
-    def note_candidate(self, name: str, reason: str) -> None:
-        """Note for `explain(kernels=True)` that a kernel does not compute the node, and why."""
-        self.builder.result.candidates.setdefault(self.node, {})[name] = reason
+    @property
+    def costs(self) -> Costs:
+        """The constants of predicted costs."""
+        return self.options.costs or shipped_costs(self.target)
+
+    def note_choice(self, choice: Choice) -> None:
+        """Note for `explain(kernels=True)` which candidate computes the node, and why the others do not."""
+        self.builder.result.choices[self.node] = choice
 
     # --- inputs
     def raw(self, index: int) -> Tensor:

@@ -136,14 +136,25 @@ class Program:
     def kernels(self) -> dict[str, KernelChoice]:
         """Return the kernels of each node, and why others were not taken, for `InferenceSession.explain(kernels=True)`."""
         from ort_lite.provider.compiled import KernelChoice
+        from ort_lite_cpu.lowering.costs import kernel_family, nominal, shipped_costs
         from ort_lite_cpu.program.recording import kernel_name
 
-        found: dict[Node, dict[str, None]] = {}
+        found: dict[Node, list[Instruction]] = {}
         for step in self.steps:
             for instruction in step.segment.instructions if isinstance(step, SegmentRun) else ():
-                found.setdefault(instruction.node, {})[kernel_name(instruction.spec)] = None
-        candidates = self.lowered.candidates
-        return {node.name: KernelChoice(tuple(names), candidates.get(node, {})) for node, names in found.items()}
+                found.setdefault(instruction.node, []).append(instruction)
+        costs = self.source.options.costs or shipped_costs(self.lowered.target)
+        made = {}
+        for node, instructions in found.items():
+            names = tuple(dict.fromkeys(kernel_name(instruction.spec) for instruction in instructions))
+            predicted = sum(costs.predict(kernel_family(one.spec), nominal(one.work)) for one in instructions) / 1000
+            choice = self.lowered.choices.get(node)
+            if choice is not None:
+                predicted = choice.costs[choice.taken].kernel
+                made[node.name] = KernelChoice(names, predicted, choice.taken, choice.costs, choice.rejected)
+            else:
+                made[node.name] = KernelChoice(names, predicted)
+        return made
 
     def memory_plan(self) -> MemoryPlan:
         """Return the memory plan of the shapes bound last, by segment; empty before the first run."""

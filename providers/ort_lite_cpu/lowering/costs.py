@@ -1,0 +1,59 @@
+"""Predicted costs of kernels: nanoseconds of one thread, from the work that lowering states and constants of the target.
+
+Lowering states the work of each instruction in nanoseconds of a reference CPU, for the number of parts as well. The file `costs.txt`
+says by what factor each kernel differs from that, for classes of targets. `ort-lite bench --calibrate` measures the factors of this
+machine. A session reads them and never measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from ort_lite.native.cpu import Target
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record
+from ort_lite.shapes import evaluate, symbols
+from ort_lite.shapes.expr import Dim
+
+NOMINAL = 256
+"""The size that an open dimension counts as."""
+
+
+class Costs(Record, eq=False):
+    """Constants of a target by name of kernel, or of candidate. Names that are not there have the factor 1."""
+
+    factors: Mapping[str, float]
+
+    def predict(self, name: str, work: float) -> float:
+        """Return the nanoseconds that a kernel needs for an amount of work."""
+        return self.factors.get(name, 1.0) * work
+
+
+def nominal(dim: Dim) -> int:
+    """Return a dimension as a number, with NOMINAL for each open one."""
+    return dim if isinstance(dim, int) else evaluate(dim, dict.fromkeys([one.name for one in symbols([dim])], NOMINAL))
+
+
+def kernel_family(spec: Spec) -> str:
+    """Return the name by which the constants know a kernel: without its module, types and statics, and a generated one's digest."""
+    name = spec.name.partition("<")[0].rpartition(".")[2]
+    return "elementwise" if name.startswith("elementwise_") else name
+
+
+@cache
+def shipped_costs(target: Target) -> Costs:
+    """Return the constants that are shipped for a target: those of the widest class that it belongs to."""
+    return Costs(parse_costs(Path(__file__).with_name("costs.txt").read_text("ascii"), target))
+
+
+def parse_costs(text: str, target: Target) -> dict[str, float]:
+    """Read a table: a heading with classes of targets, each a feature that they have, then a name and the factors of a kernel.
+
+    The last class whose feature the target has is taken, the first where it has none of them.
+    """
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    classes = rows[0][1:]
+    column = max((k for k, feature in enumerate(classes, 1) if target.has(feature)), default=1)
+    return {row[0]: float(row[column]) for row in rows[1:]}
