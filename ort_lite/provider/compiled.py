@@ -67,20 +67,20 @@ class CandidateCost(Record):
 
 
 class KernelChoice(Record):
-    """The kernels that compute a node, their predicted cost, and the candidates that were compared.
-
-    Open dimensions count as 256.
-    """
+    """The kernels that compute a node, and the candidates that were compared."""
 
     kernels: tuple[str, ...]
-    predicted: float = 0.0
-    """Microseconds of one thread in the kernels."""
-    taken: str = ""
-    """The name of the candidate that computes the node; "" if there is no choice."""
-    costs: Mapping[str, CandidateCost] = field(default_factory=dict)
-    """The predicted costs of each candidate that fits, by its name."""
+    taken: str
+    """The name of the candidate that computes the node. Where there is no choice, those of its kernels, with "+" between them."""
+    costs: Mapping[str, CandidateCost]
+    """The predicted cost of each candidate that fits, by its name. Open dimensions count as 256."""
     rejected: Mapping[str, str] = field(default_factory=dict)
-    """Why each of the others does not fit."""
+    """The reason why each of the others does not fit."""
+
+    @property
+    def predicted(self) -> float:
+        """The predicted microseconds of one thread in the kernels."""
+        return self.costs[self.taken].kernel
 
     @property
     def runner_up(self) -> str:

@@ -136,7 +136,8 @@ class Explanation(Record):
             lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
         for name, choice in self.kernels.items():
             lines.append(f"{name}: {', '.join(choice.kernels)}; predicted {choice.predicted:.1f} us")
-            lines += [f"    {_format_cost(candidate, choice)}" for candidate in choice.costs]
+            if choice.runner_up or choice.rejected:
+                lines += [f"    {_format_cost(candidate, choice)}" for candidate in choice.costs]
             lines += [f"    not {candidate}: {reason}" for candidate, reason in choice.rejected.items()]
         return lines
 
@@ -152,7 +153,6 @@ def _choice_as_dict(choice: KernelChoice) -> dict[str, Any]:
     costs = {name: {"kernel": cost.kernel, "moves": cost.moves} for name, cost in choice.costs.items()}
     found = {
         "kernels": list(choice.kernels),
-        "predicted": choice.predicted,
         "taken": choice.taken,
         "runner_up": choice.runner_up,
     }

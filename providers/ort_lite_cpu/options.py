@@ -5,7 +5,7 @@ from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.cpu import runnable
 from ort_lite.native.missing import WAIT
 from ort_lite.record import Record
-from ort_lite_cpu.lowering.costs import Costs
+from ort_lite_cpu.costs import Costs
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.run_context import RunContext
 

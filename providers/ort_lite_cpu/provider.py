@@ -25,6 +25,7 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.seeds import seed
 from ort_lite.transform import Transform
+from ort_lite_cpu.costs import calibrated_costs
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program, machinery
@@ -91,6 +92,7 @@ class CPUExecutionProvider(ExecutionProvider):
             steps=steps,
             seed=seed(),
             pins=_parse_pins(options.config("ort_lite.kernels", "")),
+            costs=calibrated_costs(runnable(target)),
         )
         session_memory = options.session_memory
         if session_memory is not None:

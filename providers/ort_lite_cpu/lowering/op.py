@@ -18,7 +18,7 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.costs import Costs, shipped_costs
+from ort_lite_cpu.costs import Costs, shipped_costs
 from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels

@@ -20,6 +20,7 @@ from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_costs import work_of_channels, work_of_depthwise, work_of_winograd
 from ort_lite_cpu.operators.conv_layouts import moves_of_channels
+from ort_lite_cpu.operators.conv_planes import work_that_waits
 from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry
 from ort_lite_cpu.operators.joined import locate
 
@@ -30,8 +31,8 @@ MANY_CHANNELS = 128
 
 With a stride of 2 a tile is transformed to 25 numbers and not 16: it is the other way round, so that the second cache level holds them.
 """
-FEW_CHANNELS, FEW_ALONG_A_LINE = 8, 32
-"""The numbers of channels below which a Winograd transform costs more than it saves, and along one axis, where it saves less."""
+FEW_CHANNELS = 8
+"""The number of channels below which a Winograd transform costs more than it saves."""
 
 
 def _reject_product(case: ConvCase) -> str:
@@ -56,7 +57,7 @@ def _reject_winograd(case: ConvCase, edge: int) -> str:
         return "it computes in another type than float32, or the option winograd is off"
     if not _has_transform(sizes, edge):
         return f"no transform of tiles of {edge} has its window and strides"
-    least = max(FEW_ALONG_A_LINE if sizes.axes == 1 else FEW_CHANNELS, tall_tile("f32", op.target).lanes)
+    least = max(FEW_CHANNELS, tall_tile("f32", op.target).lanes)
     if not all(isinstance(n, int) and n // sizes.groups >= least for n in (sizes.channels, sizes.outputs)):
         return f"a group has fewer than {least} channels or outputs"
     if sizes.axes == 1 and not isinstance(product(sizes.result), int):
@@ -208,7 +209,7 @@ def _winograd(edge: int) -> Candidate[ConvCase]:
 
 
 def _moves(case: ConvCase) -> float:
-    return moves_of_channels(case.op, case.numbers)
+    return work_that_waits(case.op) + moves_of_channels(case.op, case.numbers)
 
 
 CHANNELS_LAST: Final = (

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from ort_lite.graph import Node, Value
-from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last, storage_order
-from ort_lite_cpu.operators.conv_costs import RATE
 from ort_lite_cpu.operators.convolutions import ConvolutionNumbers, family_of, takes_channels_last
 from ort_lite_cpu.operators.rounded import result_of
 
 FEW_OUTPUTS = 8
 """The number of outputs that, channels last, fill at most half a vector of the widest."""
-MOVED = 1.5
-"""The products of vectors in whose time an element moves to another place."""
+MOVED = 0.4
+"""The nanoseconds in which an element moves to another place."""
 AHEAD = 4
 """The number of nodes in a chain that are searched for the order in which a result will be read."""
 _CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
@@ -23,20 +21,20 @@ def moves_of_channels(op: NodeLowering, n: ConvolutionNumbers) -> float:
     """Return the nanoseconds of changes of layout around a kernel that reads and writes channels last."""
     x, value = op.raw(0), result_of(op)
     last = channels_last(len(x.shape))
-    cost = 0.0 if storage_order(x) == last or last in x.layouts else _before(op, n)
+    cost = 0.0 if storage_order(x) == last or last in x.layouts else _before(n)
     if value is not None:
         readers = _readers(value)
         if not any(_wants_channels_last(node) or _is_at_home_in_both(node) for node in readers):
-            cost += _behind(op, n)
+            cost += _behind(n)
     return cost
 
 
 def moves_of_pixels(op: NodeLowering, n: ConvolutionNumbers) -> float:
     """Return the nanoseconds of changes of layout around a kernel of vectors of pixels, which reads and writes ONNX's own order."""
     value = result_of(op)
-    cost = 0.0 if storage_order(op.raw(0)) is None else _before(op, n)
+    cost = 0.0 if storage_order(op.raw(0)) is None else _before(n)
     if value is not None and any(_wants_channels_last(node) for node in _readers(value)):
-        cost += _behind(op, n)
+        cost += _behind(n)
     return cost
 
 
@@ -48,20 +46,16 @@ def moves_of_planes(op: NodeLowering, n: ConvolutionNumbers) -> float:
     images = [op.raw(index) for index in (0, 3) if op.has(index)]
     last, value = channels_last(len(images[0].shape)), result_of(op)
     if not all(storage_order(image) is None and last not in image.layouts for image in images):
-        return _before(op, n) + _behind(op, n)
-    return _behind(op, n) if value is not None and any(_reads_channels_last(node, value) for node in value.readers) else 0.0
+        return _before(n) + _behind(n)
+    return _behind(n) if value is not None and any(_reads_channels_last(node, value) for node in value.readers) else 0.0
 
 
-def _before(op: NodeLowering, n: ConvolutionNumbers) -> float:
-    return _move(op, n.batch * n.groups * n.channels * n.size)
+def _before(n: ConvolutionNumbers) -> float:
+    return MOVED * n.batch * n.groups * n.channels * n.size
 
 
-def _behind(op: NodeLowering, n: ConvolutionNumbers) -> float:
-    return _move(op, n.result * n.groups * n.outputs)
-
-
-def _move(op: NodeLowering, elements: int) -> float:
-    return MOVED * elements * tile_for(op.raw(0).native, op.target).lanes / RATE
+def _behind(n: ConvolutionNumbers) -> float:
+    return MOVED * n.result * n.groups * n.outputs
 
 
 def _readers(value: Value) -> set[Node]:

@@ -18,7 +18,7 @@ from ort_lite_cpu.lowering.candidates import Candidate
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.conv_costs import work_of_depthwise, work_of_pointwise
+from ort_lite_cpu.operators.conv_costs import work_of_depthwise_planes, work_of_pointwise
 from ort_lite_cpu.operators.conv_layouts import moves_of_planes
 from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
 
@@ -44,7 +44,13 @@ def _reject_depthwise(case: ConvCase) -> str:
 
 
 def _work_of_pointwise(case: ConvCase) -> float:
-    return work_of_pointwise(case.numbers, tile_for(case.native, case.op.target))
+    return work_that_waits(case.op) + work_of_pointwise(case.numbers, tile_for(case.native, case.op.target))
+
+
+def work_that_waits(op: NodeLowering) -> float:
+    """Return the work of the depthwise Conv that waits to become one kernel with the node, 0.0 if there is none."""
+    before = op.raw(0).later
+    return work_of_depthwise_planes(before.sizes.numbers) if isinstance(before, Depthwise) else 0.0
 
 
 def _moves(case: ConvCase) -> float:
@@ -210,7 +216,7 @@ def _is_pointwise(node: Node, value: Value) -> bool:
 PLANES: Final = (
     Candidate[ConvCase]("pointwise", _reject_pointwise, _work_of_pointwise, _emit_product, _moves),
     Candidate[ConvCase](
-        "depthwise_planes", _reject_depthwise, lambda case: work_of_depthwise(case.numbers), _emit_depthwise, _moves
+        "depthwise_planes", _reject_depthwise, lambda case: work_of_depthwise_planes(case.numbers), _emit_depthwise, _moves
     ),
 )
 """Kernels of images in ONNX's own order that see one pixel, or one channel."""

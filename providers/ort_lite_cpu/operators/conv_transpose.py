@@ -132,7 +132,7 @@ def _emit_phase(
     sizes = _sizes(op, phases, y.shape, groups)
     weight, epilogue = _weight(op, phases, groups), Epilogue(op.optional(2))
     case = ConvCase(op, sizes, weight, lambda perm: epilogue, lambda perm: (x, y), sizes.numbers)
-    taken = compare(op, candidates, case).taken
+    taken = PIXELS.name if candidates == (PIXELS,) else compare(op, candidates, case).taken
     next(candidate for candidate in candidates if candidate.name == taken).emit(case)
 
 

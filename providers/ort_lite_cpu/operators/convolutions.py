@@ -10,10 +10,10 @@ from ort_lite.graph import Node
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.gemm import depthwise
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ImageShape, Window
-from ort_lite_cpu.lowering.costs import nominal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators import FAMILIES
@@ -44,6 +44,16 @@ class ConvolutionNumbers(NamedTuple):
     def result(self) -> int:
         """The pixels of the result, over the whole batch."""
         return self.batch * self.od * self.oh * self.ow
+
+    @property
+    def elements(self) -> int:
+        """The elements of the images and of the result."""
+        return self.groups * (self.batch * self.size * self.channels + self.result * self.outputs)
+
+    @property
+    def weights(self) -> int:
+        """The elements of the weight."""
+        return self.groups * self.outputs * self.channels * self.taps
 
 
 class Geometry(Record):

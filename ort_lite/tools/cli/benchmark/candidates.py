@@ -1,7 +1,7 @@
 """Predicted and measured costs of the kernels that can compute each node of a model: `ort-lite bench --candidates`."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
@@ -26,7 +26,7 @@ class NodeCandidates(Record):
     node: str
     choice: KernelChoice
     measured: Mapping[str, float]
-    """By candidate, in the kernel alone; "" where the node has no choice."""
+    """By candidate, in the kernel alone."""
 
     @property
     def time(self) -> float:
@@ -42,7 +42,7 @@ class NodeCandidates(Record):
     def totals(self) -> dict[str, float]:
         """The measured times of candidates, with the predicted changes of layout around them."""
         costs = self.choice.costs
-        return {name: time + (costs[name].moves if name in costs else 0.0) for name, time in self.measured.items()}
+        return {name: time + costs[name].moves for name, time in self.measured.items()}
 
     @property
     def fastest(self) -> str:
@@ -54,16 +54,11 @@ class NodeCandidates(Record):
         """Return True if the kernel that was taken is within EQUAL of the fastest."""
         return self.totals[self.choice.taken] <= EQUAL * self.totals[self.fastest]
 
-    @property
-    def kernel(self) -> str:
-        """The candidate that was taken, or the kernels of a node without a choice."""
-        return self.choice.taken or ", ".join(dict.fromkeys(name.partition("<")[0] for name in self.choice.kernels))
-
     def as_dict(self) -> dict[str, Any]:
         """Return the row as plain data."""
         return {
             "node": self.node,
-            "kernel": self.kernel,
+            "kernel": self.choice.taken,
             "runner_up": self.choice.runner_up,
             "predicted": self.choice.predicted,
             "measured": self.time,
@@ -79,7 +74,9 @@ def measure_candidates(open_session: Open, feeds: Mapping[str, Any], seconds: fl
     """
     with open_session({}) as session:
         choices = session.explain(kernels=True).kernels
-        measured = {name: {choices[name].taken: time} for name, time in _times(session, feeds, seconds).items() if name in choices}
+        measured = {
+            name: {choices[name].taken: time} for name, time in _times(session, feeds, seconds).items() if name in choices
+        }
     for pins in _rounds(choices):
         with open_session(pins) as session:
             found = _times(session, feeds, seconds)
@@ -107,7 +104,7 @@ def summarize(rows: Iterable[NodeCandidates]) -> dict[str, float]:
     """
     counted = [row for row in rows if row.time >= SHORT]
     total = sum(row.time for row in counted) or 1.0
-    choosing = [row for row in counted if row.choice.taken]
+    choosing = [row for row in counted if row.choice.runner_up]
     chosen = sum(row.time for row in choosing) or 1.0
     return {
         "measured": sum(row.time for row in counted),
@@ -116,21 +113,36 @@ def summarize(rows: Iterable[NodeCandidates]) -> dict[str, float]:
     }
 
 
+def factors_of(rows: Sequence[NodeCandidates]) -> dict[str, float]:
+    """Return measured over predicted time by candidate: the median over nodes, weighted by time. Nodes below SHORT do not count."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        for name, time in row.measured.items():
+            if time >= SHORT and row.choice.costs[name].kernel > 0:
+                found.setdefault(name, []).append((time / row.choice.costs[name].kernel, time))
+    return {name: _weighted_median(pairs) for name, pairs in sorted(found.items())}
+
+
+def _weighted_median(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the first value at which half of the weight is reached, of pairs (value, weight)."""
+    ordered = sorted(pairs)
+    sums = accumulate(weight for _, weight in ordered)
+    half = sum(weight for _, weight in ordered) / 2
+    return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= half)
+
+
 def show_candidates(rows: Sequence[NodeCandidates], most: int, say: Callable[[object], None]) -> None:
     """Print the rows that take the most time, `most` of them or all if it is 0, and the shares."""
     ordered = sorted(rows, key=lambda row: -row.time)
     print_table(COLUMNS, map(_cells, ordered[:most] if most > 0 else ordered), COLUMNS[3:6])
     shares = summarize(rows)
-    say(f"{shares['close']:.0%} of {shares['measured']:,.0f} us are in nodes whose prediction is within {CLOSE:g} times of the measurement")
+    say(
+        f"{shares['close']:.0%} of {shares['measured']:,.0f} us are in nodes whose prediction is within {CLOSE:g} times of them"
+    )
     say(f"{shares['best']:.0%} of the time of nodes with a choice is in kernels within 10% of the fastest candidate")
 
 
 def _cells(row: NodeCandidates) -> list[str]:
     other = row.measured.get(row.choice.runner_up)
-    found = [row.node, row.kernel, row.choice.runner_up, f"{row.choice.predicted:.1f}", f"{row.time:.1f}"]
+    found = [row.node, row.choice.taken, row.choice.runner_up, f"{row.choice.predicted:.1f}", f"{row.time:.1f}"]
     return [*found, "" if other is None else f"{other:.1f}", "" if row.is_best else row.fastest]
-
-
-def pins_as_entry(pins: Mapping[str, str]) -> str:
-    """Return the config entry `ort_lite.kernels` for candidates by name of node."""
-    return json.dumps(dict(pins)) if pins else ""

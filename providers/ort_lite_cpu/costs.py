@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from ort_lite.native.calibration import read_factors
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
@@ -42,9 +43,17 @@ def kernel_family(spec: Spec) -> str:
     return "elementwise" if name.startswith("elementwise_") else name
 
 
+def calibrated_costs(target: Target) -> Costs:
+    """Return the shipped constants, times the factors that were measured on this machine."""
+    shipped, measured = shipped_costs(target), read_factors(target)
+    if not measured:
+        return shipped
+    return Costs({name: shipped.predict(name, measured.get(name, 1.0)) for name in {**shipped.factors, **measured}})
+
+
 @cache
 def shipped_costs(target: Target) -> Costs:
-    """Return the constants that are shipped for a target: those of the widest class that it belongs to."""
+    """Return the constants that are shipped for a target: those of the last class that it belongs to."""
     return Costs(parse_costs(Path(__file__).with_name("costs.txt").read_text("ascii"), target))
 
 
