@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.provider.compiled import CandidateCost
 from ort_lite.record import Record
+from ort_lite_cpu.lowering.lowered import Choice
 from ort_lite_cpu.lowering.op import NodeLowering
 
 C = TypeVar("C")
@@ -27,16 +28,6 @@ class Candidate(Record, Generic[C]):
     """A function that emits the instructions."""
     moves: Callable[[C], float] = lambda case: 0.0
     """A function that returns the nanoseconds of the changes of layout before and behind the kernel."""
-
-
-class Choice(Record):
-    """The candidate that computes a node, and the others."""
-
-    taken: str
-    costs: Mapping[str, CandidateCost]
-    """The predicted costs of each candidate that fits."""
-    rejected: Mapping[str, str]
-    """The reason why each of the others does not fit."""
 
 
 def choose(op: NodeLowering, candidates: Sequence[Candidate[C]], case: C, calls: int = 1) -> Candidate[C]:

@@ -13,6 +13,7 @@ from ort_lite.inference import Info
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
+from ort_lite.provider.compiled import CandidateCost
 from ort_lite.record import Record, field
 from ort_lite.shapes import Symbol
 from ort_lite.shapes.expr import Dim
@@ -21,7 +22,6 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.run.kernels import Kernels
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.candidates import Choice
     from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
     from ort_lite_cpu.lowering.failure import Failure
     from ort_lite_cpu.run.bounded_cache import BoundedCache
@@ -119,6 +119,16 @@ class Requirement(Record, frozen=False):
     """True if it is no condition of the operator: if it does not hold, another program runs."""
     inside: str = ""
     """The end of errors, as of an Instruction."""
+
+
+class Choice(Record):
+    """The candidate that computes a node, and the others."""
+
+    taken: str
+    costs: Mapping[str, CandidateCost]
+    """The predicted costs of each candidate that fits."""
+    rejected: Mapping[str, str]
+    """The reason why each of the others does not fit."""
 
 
 class Lowered(Record, frozen=False):

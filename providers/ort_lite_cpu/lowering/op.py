@@ -19,13 +19,12 @@ from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import Costs, shipped_costs
-from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
+from ort_lite_cpu.lowering.lowered import Choice, Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.candidates import Choice
     from ort_lite_cpu.lowering.values import Values
     from ort_lite_cpu.options import CPUOptions
 
