@@ -81,8 +81,8 @@ class _Agreement:
         self.sizes: dict[str, _Size] = {}
         self.runs: dict[str, tuple[Shape, str]] = {}
 
-    def check(self, templates: Sequence[OperandTemplate | None]) -> None:
-        """Bind names first, then look at what is made of them."""
+    def check(self, templates: Sequence[OperandTemplate | None]) -> list[_Operand]:
+        """Bind names first, then look at what is made of them. Returns the operands that have templates and known shapes."""
         last, found = len(templates) - 1, []
         for index, operand in enumerate(self.operands):
             template, value = templates[min(index, last)], self.node.inputs[index]
@@ -96,13 +96,14 @@ class _Agreement:
                 self._check_formula(one, at, formula)
             for at, divisor in one.form.multiples:
                 self._check_multiple(one, at, divisor.text, self._value(divisor))
-            for at, numbers in one.form.choices:
-                self._check_choice(one, at, numbers)
+            for at, formulas in one.form.choices:
+                self._check_choice(one, at, formulas)
         for one in found:
             if one.form.broadcast:
                 self._check_broadcast(one)
             if one.template.low or one.template.high or one.template.is_axis:
                 self._check_elements(one)
+        return found
 
     def _state(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """Refuse what does not hold, and require what is open."""
@@ -119,7 +120,7 @@ class _Agreement:
     # --- forms
     def _form(self, index: int, name: str, template: OperandTemplate, shape: Shape) -> ShapeTemplate:
         """Return the form that the attributes and the rank choose."""
-        forms = [form for form in template.forms if form.condition and self.node.attr(form.condition)]
+        forms = [form for form in template.forms if form.condition and self._holds(form.condition)]
         forms = forms or [form for form in template.forms if not form.condition]
         rank = len(shape)
         for form in forms:
@@ -132,6 +133,10 @@ class _Agreement:
             raise self.refuse(f"{who} has shape {_text(shape)}, rank {rank}; it should be one element")
         ranks = " or ".join(f"{form.rank}{' or more' * (form.run is not None)}" for form in forms)
         raise self.refuse(f"{who} has rank {rank}; it should have {ranks}, {' or '.join(f'[{form.text}]' for form in forms)}")
+
+    def _holds(self, condition: str) -> bool:
+        name, _, value = condition.partition("=")
+        return bool(self.node.attr(name) == int(value))
 
     def _bind(self, one: _Operand) -> None:
         """Bind names to sizes, or compare these with what the names are bound to."""
@@ -157,7 +162,7 @@ class _Agreement:
         if known is not None:
             self._compare(one, at, known, name)
         elif self.require is not None or isinstance(dim, int):
-            self.sizes[name] = dim, f" of {one.axis(at)}"
+            self.sizes[name] = dim, f", {one.axis(at)}"
 
     def _bind_axis(self, one: _Operand, axis: AxisAttribute) -> None:
         given = self.node.attr(axis.attribute, axis.default)
@@ -180,7 +185,7 @@ class _Agreement:
         if len(dims) != len(others):
             raise self.refuse(f"{one} has shape {_text(one.shape)}; it should have {_text(others)} as {origin} has")
         for at, other in enumerate(others, one.form.run_at):
-            self._compare(one, at, (other, f" of {origin}"), "it")
+            self._compare(one, at, (other, f" in {origin}"), "it")
 
     # --- sizes
     def _compare(self, one: _Operand, at: int, known: _Size, text: str) -> None:
@@ -207,7 +212,7 @@ class _Agreement:
     def _number(self, factor: str) -> _Size | None:
         if factor.isdigit():
             return int(factor), ""
-        return self.sizes.get(factor) or self._attribute(factor)
+        return self.sizes.get(factor.partition(":")[0]) or self._attribute(factor)
 
     def _value(self, formula: DimFormula) -> _Size | None:
         """Return the sum of the terms; its origin is that of the last factor. None: a name has no value yet."""
@@ -250,11 +255,17 @@ class _Agreement:
         if not self._is_settled(condition):
             self._state(condition, f"{one.axis(at)} is {{0}}, no multiple of {text}, which is {{1}}{origin}", dim, number)
 
-    def _check_choice(self, one: _Operand, at: int, numbers: Sequence[int]) -> None:
-        dim = one.shape[at]
-        condition = sum([equal(dim, number) for number in numbers[1:]], equal(dim, numbers[0]))
+    def _check_choice(self, one: _Operand, at: int, formulas: Sequence[DimFormula]) -> None:
+        values = [self._value(formula) for formula in formulas]
+        sizes, dim = [value[0] for value in values if value is not None], one.shape[at]
+        if len(sizes) < len(values) or dim in sizes:
+            return
+        condition: Dim = 0
+        for size in sizes:
+            condition = select(equal(dim, size), 1, condition)
         if not self._is_settled(condition):
-            self._state(condition, f"{one.axis(at)} is {{0}}; it should be {' or '.join(map(str, numbers))}", dim)
+            expected = " or ".join(f"{{{k}}}" for k in range(1, len(sizes) + 1))
+            self._state(condition, f"{one.axis(at)} is {{0}}; it should be {expected}", dim, *sizes)
 
     def _check_broadcast(self, one: _Operand) -> None:
         """State that each dim, from the last one, is 1 or the one that it is broadcast to."""

@@ -2,12 +2,12 @@
 
     RoiAlign-10 X:T1[N,C,H,W] rois:T1[R,4] batch_indices:T2[R]=0..N-1 -> Y:T1 | ...
 
-A name is one number wherever it occurs in the line, as is the name of an attribute (`group:1` is 1 where the node has none).
+A name is one number wherever it occurs in the line, as is the name of an attribute. `group:1` is 1 where there is none.
 
-- `4*hidden_size`, `P+S`, `K*bits/8` are formulas; `/` rounds up. `M%group` is M, a multiple of group. `1|2` is one of the two.
+- `4*hidden_size`, `P:0+S`, `K*bits/8` are formulas; `/` rounds up. `M%group` is M, a multiple of group. `1|B` is one of the two.
 - `_` is any number, `...` any number of dims, `D...` dims that are equal wherever they occur. `#` is one element, of rank 0 or 1.
 - `[~D...]`, `[~M,N]` broadcast to these dims. Where all operands are `[~D...]`, they broadcast with each other.
-- `[B,H,S,E][B,S,W]` are two forms, told apart by their rank; `[M,K]transA[K,M]` is the second where the attribute is not 0.
+- `[B,H,S,E][B,S,W]` are two forms, told apart by their rank; `[M,K]transA=1[K,M]` is the second where the attribute is 1.
 - `@axis` among the dims is an attribute that is an axis, or a list of them, `S@axis:0` names the size there (0: the default), and
   `@+axis` is an axis of a result with one axis more. `H=heads` gives a name a value.
 - `=0..N-1` are the limits of elements; `=axis` are axes of the first input.
@@ -45,7 +45,7 @@ class ShapeTemplate(Record):
 
     text: str
     condition: str
-    """The attribute that is not 0 where the form holds; "": it holds elsewhere."""
+    """An attribute and its value, `transA=1`, where the form holds; "": it holds elsewhere."""
     rank: int
     """Without the dims of the run."""
     run: str | None
@@ -56,7 +56,7 @@ class ShapeTemplate(Record):
     names: tuple[tuple[int, str], ...]
     formulas: tuple[tuple[int, DimFormula], ...]
     multiples: tuple[tuple[int, DimFormula], ...]
-    choices: tuple[tuple[int, tuple[int, ...]], ...]
+    choices: tuple[tuple[int, tuple[DimFormula, ...]], ...]
     axes: tuple[AxisAttribute, ...]
     values: tuple[tuple[str, DimFormula], ...]
 
@@ -125,7 +125,7 @@ def _template(text: str, condition: str) -> ShapeTemplate:
         tuple((at, formula.name) for at, formula in formulas if formula.name),
         tuple((at, formula) for at, formula in formulas if not formula.name),
         tuple((at, _formula(item.partition("%")[2])) for at, item in plain if "%" in item),
-        tuple((at, tuple(map(int, item.split("|")))) for at, item in places if "|" in item),
+        tuple((at, tuple(map(_formula, item.split("|")))) for at, item in places if "|" in item),
         tuple(_axis(item) for item in items if "@" in item),
         tuple((name, _formula(value)) for name, mark, value in (item.partition("=") for item in items) if mark),
     )
