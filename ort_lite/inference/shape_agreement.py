@@ -244,7 +244,7 @@ class _Agreement:
         known = [(factor, size) for factor in factors if (size := self._number(factor)) is not None]
         divisor, origin = product(size for _, (size, _) in known), next((text for _, (_, text) in known if text), "")
         if divisor != 0:
-            self._check_multiple(one, at, "*".join(factor for factor, _ in known), (divisor, origin))
+            self._check_multiple(one, at, "*".join(factor.partition(":")[0] for factor, _ in known), (divisor, origin))
             self.sizes[unknown[0]] = one.shape[at] // divisor, f" by {one.axis(at)}"
 
     def _check_multiple(self, one: _Operand, at: int, text: str, divisor: _Size | None) -> None:

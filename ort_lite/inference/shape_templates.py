@@ -24,7 +24,7 @@ Term = tuple[int, tuple[str, ...], tuple[str, ...]]
 
 
 class DimFormula(Record):
-    """A sum of terms. `name` is the only factor of a formula that is nothing but a name."""
+    """A sum of terms, and its text without defaults. `name` is the only factor of a formula that is nothing but a name."""
 
     text: str
     terms: tuple[Term, ...]
@@ -146,4 +146,5 @@ def _formula(text: str) -> DimFormula:
         terms.append((sign, tuple(factors.split("*")), tuple(divisors.split("*")) if divisors else ()))
     sign, factors_, divisors_ = terms[0]
     single = len(terms) == len(factors_) == sign == 1 and not divisors_ and not factors_[0].isdigit()
-    return DimFormula(text, tuple(terms), factors_[0] if single else "")
+    shown = "".join(part if not at else part.lstrip("0123456789") for at, part in enumerate(text.split(":")))
+    return DimFormula(shown, tuple(terms), factors_[0] if single else "")

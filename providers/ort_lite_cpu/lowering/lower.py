@@ -91,8 +91,8 @@ class Lowering:
 
     def _node(self, node: Node) -> None:
         self.builder.owner = node
-        require_shapes(self.values, node)
         infos = self._infer(node)
+        require_shapes(self.values, node)
         made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
         if made and all(info.contents is not None for _, info in made):
             self._require_quotients(node)
