@@ -92,18 +92,22 @@ class _Agreement:
         for one in found:
             self._bind(one)
         for one in found:
-            for at, formula in one.form.formulas:
-                self._check_formula(one, at, formula)
-            for at, divisor in one.form.multiples:
-                self._check_multiple(one, at, divisor.text, self._value(divisor))
-            for at, formulas in one.form.choices:
-                self._check_choice(one, at, formulas)
+            if not one.form.broadcast:
+                self._check_sizes(one)
         for one in found:
             if one.form.broadcast:
                 self._check_broadcast(one)
             if one.template.low or one.template.high or one.template.is_axis:
                 self._check_elements(one)
         return found
+
+    def _check_sizes(self, one: _Operand) -> None:
+        for at, formula in one.form.formulas:
+            self._check_formula(one, at, formula)
+        for at, divisor in one.form.multiples:
+            self._check_multiple(one, at, divisor.text, self._value(divisor))
+        for at, formulas in one.form.choices:
+            self._check_choice(one, at, formulas)
 
     def _state(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """Refuse what does not hold, and require what is open."""
@@ -146,7 +150,7 @@ class _Agreement:
         for name, formula in form.values:
             value = self._value(formula)
             if value is not None:
-                self.sizes.setdefault(name, value)
+                self.sizes.setdefault(name, (value[0], f" by the attribute {formula.text}"))
         if form.broadcast:
             return
         if form.one_element and shape and not self._is_settled(equal(shape[0], 1)):
@@ -161,7 +165,9 @@ class _Agreement:
         dim, known = one.shape[at], self.sizes.get(name) or self._attribute(name)
         if known is not None:
             self._compare(one, at, known, name)
-        elif self.require is not None or isinstance(dim, int):
+            if isinstance(known[0], int) or not isinstance(dim, int):
+                return  # a number tells more than an expression
+        if self.require is not None or isinstance(dim, int):
             self.sizes[name] = dim, f", {one.axis(at)}"
 
     def _bind_axis(self, one: _Operand, axis: AxisAttribute) -> None:
