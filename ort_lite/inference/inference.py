@@ -8,6 +8,7 @@ from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceErro
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.inference.schema import check_declaration
+from ort_lite.inference.shape_agreement import check_operands
 from ort_lite.inference.shape_rules import (
     UNKNOWN,
     ContentsUnknown,
@@ -154,9 +155,11 @@ class Inference:
     def _apply_rule(self, op: Op) -> list[Info]:
         """Apply the node's rule. If it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
-        if rule is None:
-            return []
         try:
+            if self.checks_all:
+                check_operands(op.node, self.rules.schemas.templates(op.node), op.inputs, op.error)
+            if rule is None:
+                return []
             found: Any = rule.function(op)
         except Exception as error:
             self.rules.schemas.check_types(op.node, kinds(op.inputs))
@@ -164,7 +167,7 @@ class Inference:
             misfit = isinstance(error, ShapeInferenceError) or not isinstance(error, OrtLiteError)
             if not self.strict if unknown else misfit and not self.certain:
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
-            if unknown or isinstance(error, OrtLiteError):
+            if unknown or rule is None or isinstance(error, OrtLiteError):
                 raise
             kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
             misfit_error = ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node)
@@ -180,9 +183,9 @@ def _name_of(rule: ShapeRule) -> str:
     return f"{getattr(rule.function, '__module__', '?')}.{getattr(rule.function, '__qualname__', repr(rule.function))}"
 
 
-def _open(op: Op, rule: ShapeRule, index: int) -> Info:
+def _open(op: Op, rule: ShapeRule | None, index: int) -> Info:
     """An output of which no more is known than the element type: ranks that a model declares may be wrong."""
-    if not rule.types:
+    if rule is None or not rule.types:
         return UNKNOWN
     wanted = rule.types[min(index, len(rule.types) - 1)]
     try:

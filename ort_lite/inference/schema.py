@@ -15,6 +15,7 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference.limits import check_limit
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
+from ort_lite.inference.shape_templates import OperandTemplate, parse_templates
 from ort_lite.inference.traits import Traits, parse_traits
 
 Kind = str
@@ -90,6 +91,7 @@ class Schemas:
         self._sources = [_Single(one) if isinstance(one, OpSchema) else one for one in given]
         self._found: dict[tuple[str, str, int], OpSchema] = {}
         self._good: set[tuple[object, ...]] = set()
+        self._templates: dict[OpSchema, tuple[OperandTemplate | None, ...]] = {}
 
     def prepend(self, more: Iterable[OpSchema | SchemaSource]) -> "Schemas":
         """These schemas, and before them `more`."""
@@ -111,6 +113,19 @@ class Schemas:
         """The traits of the node's operator; none for one without a schema."""
         schema = self.find(node)
         return parse_traits("" if schema is None else schema.traits)
+
+    def templates(self, node: Node) -> tuple[OperandTemplate | None, ...]:
+        """The shapes of the inputs, one for each that the schema has, None for any shape; nothing if all may have any."""
+        schema = self.find(node)
+        if schema is None or not schema.shapes or node.domain == NHWC_DOMAIN:
+            return ()
+        found = self._templates.get(schema)
+        if found is None:
+            stated = parse_templates(schema.shapes)
+            each = [stated.get(operand.name) for operand in schema.inputs.formal]
+            bound = [None if one is None or one.is_free else one for one in each]
+            found = self._templates[schema] = tuple(bound) if any(bound) else ()
+        return found
 
     def operators(self) -> list[tuple[str, str]]:
         """All operators that have a schema, by domain and name, sorted. Reads all of them."""

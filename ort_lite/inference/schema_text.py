@@ -5,12 +5,14 @@
     Loop-11 M:I? cond:B? v_initial:V*0~ -> v_final_and_scan_outputs:V*1~ | V=@3 I=int64 B=bool | body:GRAPH!
 
 Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
-more, with `~` each of a type of its own. Variables follow, each with the types that it may stand for, spelled as element types are
+more, with `~` each of a type of its own. Behind the type of an input may stand its shape, `[N,C,H,W]`
+(`ort_lite.inference.shape_templates`). Variables follow, each with the types that it may stand for, spelled as element types are
 (`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there, and what
 values they may have: `>=1` (each, of a list), `=LEFT/RIGHT` one of these, `=type` the number of an element type, `=type0` that or 0.
 `!` after the version: deprecated. Traits of the operator (`ort_lite.inference.traits`) stand behind `;`: `moves`, `host=1,2`.
-In a file, a version without traits has those of the version before it. `@7 float16/float32` names a set of types, and
-`[ai.onnx 28]` begins the operators of a domain, sorted by name; with a number it has all of them, up to that opset.
+In a file, a version without traits has those of the version before it. One without shapes has them too, for operands of the same
+names. `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain, sorted by name; with a number
+it has all of them, up to that opset.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -75,6 +77,8 @@ class OpSchema(Record, eq=False):
     """Attribute -> what its value may be, as written in the text: ">=1", "=LEFT/RIGHT", "=type", "=type0"."""
     traits: str = ""
     """As written in the text, for `parse_traits`."""
+    shapes: str = ""
+    """The inputs as written in the text that states their shapes, for `parse_templates`."""
 
     def types_of(self, operand: Operand) -> frozenset[str]:
         """Return the types that an operand may have."""
@@ -84,8 +88,13 @@ class OpSchema(Record, eq=False):
         return f"{self.domain}{'.' if self.domain else ''}{self.op_type}-{self.since}"
 
 
-def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[str]] | None = None) -> OpSchema:
-    """The schema that a line of text says; `types_of` knows the sets of types that it names."""
+def op_schema(
+    text: str, domain: str = "", types_of: Callable[[str], frozenset[str]] | None = None, shapes: str = ""
+) -> OpSchema:
+    """The schema that a line of text says; `types_of` knows the sets of types that it names, `shapes` is another line, which states
+    those of the inputs.
+    """
+    shapes = (shapes or text).partition(" -> ")[0]
     text, _, traits = text.partition(_TRAITS)
     head, _, rest = text.partition(" ")
     operands, types, attributes = ([part.split() for part in rest.split(" | ")] + [[], []])[:3]
@@ -108,6 +117,7 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
         head.endswith("!"),
         limits,
         traits,
+        shapes if "[" in shapes else "",
     )
 
 
@@ -118,7 +128,7 @@ def _limit_at(kind: str) -> int:
 
 
 def _operand(text: str) -> Operand:
-    name, _, kind = text.partition(":")
+    name, _, kind = text.partition("[")[0].partition(":")
     if kind.endswith("?"):
         return Operand(name, kind[:-1], "optional")
     if "*" not in kind:
@@ -161,11 +171,13 @@ class SchemaFile:
         line = lines[since]
         found = self._ready.get(domain + line)
         if found is None:
-            traits = ""
+            traits = shapes = ""
             for version, text in lines.items():  # older first
-                traits = (version <= since and text.partition(_TRAITS)[2]) or traits
+                if version <= since:
+                    traits = text.partition(_TRAITS)[2] or traits
+                    shapes = text if "[" in text else shapes
             text = f"{line.partition(_TRAITS)[0]}{_TRAITS}{traits}"
-            found = self._ready[domain + line] = op_schema(text, domain, self._types_of)
+            found = self._ready[domain + line] = op_schema(text, domain, self._types_of, shapes)
         return found
 
     def complete(self) -> Mapping[str, int]:

@@ -24,14 +24,14 @@ Split <num_outputs = 4> | float[2,3] | num_outputs, 4
 Split | float[4], int64[1]={-4} | -4
 Split | float[4], int64[1]={5} | 5, 4
 Gather <axis = 2> | float[2,3], int64[1] | axis, 2
-Gather | float[2,3], int64[1]={2} | index, 2
-Gather | float[2,3], int64[1]={-3} | index, -3
-Gather <axis = 1> | float[2,3], int32[1]={3} | index, 3
+Gather | float[2,3], int64[1]={2} | indices, 2
+Gather | float[2,3], int64[1]={-3} | indices, -3
+Gather <axis = 1> | float[2,3], int32[1]={3} | indices, 3
 Gather | float, int64[1] | rank 0
 GatherElements <axis = 2> | float[2,3], int64[2,3] | axis, 2
 GatherElements | float[2,3], int64[2] | rank, 1
 GatherElements <axis = 1> | float[2,3], int64[3,3] | 3, 2
-GatherElements <axis = 0> | float[2,3], int64[1,3]={0,1,7} | index, 7
+GatherElements <axis = 0> | float[2,3], int64[1,3]={0,1,7} | indices, 7
 GatherND <batch_dims = 2> | float[2,3], int64[2,1] | batch_dims, 2
 GatherND <batch_dims = -1> | float[2,3], int64[2,1] | batch_dims, -1
 GatherND | float[2,3], int64[2,3] | 3, rank 2
@@ -41,7 +41,7 @@ ScatterElements <axis = 2> | float[2,3], int64[1,3], float[1,3] | axis, 2
 ScatterElements | float[2,3], int64[1,3], float[2,3] | 1, 2
 ScatterElements | float[2,3], int64[3], float[3] | rank
 ScatterElements <reduction = "avg"> | float[2,3], int64[1,3], float[1,3] | reduction, avg
-ScatterElements | float[2,3], int64[1,3]={0,1,2}, float[1,3] | index, 2
+ScatterElements | float[2,3], int64[1,3]={0,1,2}, float[1,3] | indices, 2
 ScatterND <reduction = "nan"> | float[2,3], int64[1,1], float[1,3] | reduction, nan
 ScatterND | float[2,3], int64[1,3], float[1] | 3, rank 2
 ScatterND | float[2,3], int64[1,1], float[1,4] | 3, 4
@@ -61,7 +61,7 @@ CumSum | float[2,3], int64[2]={0,1} | one element
 TopK <axis = 2> | float[2,3], int64[1]={1} | axis, 2
 TopK | float[2,3], int64[1]={4} | 4, 3
 TopK | float[2,3], int64[1]={-1} | -1
-TopK | float[2,3], int64[2]={1,1} | k, 2
+TopK | float[2,3], int64[2]={1,1} | K, 2
 TopK | float, int64[1]={1} | axis, -1
 @9 TopK <axis = 2, k = 1> | float[2,3] | axis, 2
 @9 TopK <axis = 1, k = -1> | float[2,3] | k, -1
@@ -231,7 +231,7 @@ Gemm | float[2,3,1], float[3,5] | rank
 Gemm | float[2,3], float[3,5], float[4] | C, 4
 Gemm | float[2,3], float[3,5], float[1,2,5] | C
 MatMul | float[2,3], float[4,5] | 3, 4
-MatMul | float, float[2] | scalar
+MatMul | float, float[2] | A, rank 0
 MatMul | float[3,2,3], float[2,3,4] | 2, 3
 MatMulInteger | uint8[2,3], uint8[4,5] | 3, 4
 QLinearMatMul | uint8[2,3], float={1}, uint8={0}, uint8[4,5], float={1}, uint8={0}, float={1}, uint8={0} | 3, 4
@@ -291,7 +291,7 @@ Resize | float[1,1,2,2], -, -, int64[4]={1,1,4611686018427387904,461168601842738
 @9 Upsample | float[1,1,2,2], float[2]={2,2} | 2, 4
 GridSample <mode = "spline"> | float[1,1,2,2], float[1,2,2,2] | mode, spline
 GridSample <padding_mode = "wrap"> | float[1,1,2,2], float[1,2,2,2] | padding_mode, wrap
-GridSample | float[1,1,2,2], float[1,2,2,3] | 2 and 3
+GridSample | float[1,1,2,2], float[1,2,2,3] | rank-2 is 2, 3
 GridSample | float[1,1,2,2], float[2,2,2,2] | 1, 2
 AffineGrid | float[1,2,3], int64[3]={1,1,2} | size, 3
 CenterCropPad | float[2,3], int64[1]={2} | 1, 2
@@ -301,11 +301,11 @@ LSTM <hidden_size = 2, direction = "both"> | float[1,1,2], float[1,8,2], float[1
 LSTM <hidden_size = 2, layout = 2> | float[1,1,2], float[1,8,2], float[1,8,2] | layout, 2
 LSTM <hidden_size = 2> | float[1,1,2], float[1,7,2], float[1,8,2] | 7, 8
 LSTM <hidden_size = 2> | float[1,1,2], float[1,8,3], float[1,8,2] | 3, I is 2
-LSTM <hidden_size = 2> | float[1,1,2], float[2,8,2], float[1,8,2] | 2, D is 1
+LSTM <hidden_size = 2> | float[1,1,2], float[2,8,2], float[1,8,2] | 2, directions is 1
 LSTM <hidden_size = 2> | float[1,2], float[1,8,2], float[1,8,2] | rank
 LSTM <hidden_size = 2, activations = ["Relu"]> | float[1,1,2], float[1,8,2], float[1,8,2] | activations
 LSTM <hidden_size = 2, activations = ["Foo", "Tanh", "Tanh"]> | float[1,1,2], float[1,8,2], float[1,8,2] | activations, Foo
-LSTM <hidden_size = 3> | float[1,1,2], float[1,8,2], float[1,8,2] | 8, 12
+LSTM <hidden_size = 3> | float[1,1,2], float[1,8,2], float[1,8,2] | 2, hidden_size is 3
 GRU <hidden_size = 2> | float[1,1,2], float[1,6,2], float[1,5,2] | R, 5
 GRU <hidden_size = -2> | float[1,1,2], float[1,6,2], float[1,6,2] | hidden_size, -2
 GRU <hidden_size = 2, direction = "forwards"> | float[1,1,2], float[1,6,2], float[1,6,2] | direction, forwards

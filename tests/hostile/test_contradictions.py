@@ -153,15 +153,15 @@ CASES: dict[str, Callable[[], None]] = {
     "a mask index beyond": attention("4 at position 1, [0", int32(3, 4)),
     "a mask index below": attention("-1 at position 0", int32(-1, 3)),
     "a mask start beyond": attention("9 at position 2", int32(3, 3, 9, 0)),
-    "a bias of other columns": attention("bias does not fit, 4", None, None, zeros(2, 2, 3, 4)),
-    "a bias of other rows": attention("bias does not fit, 1", None, None, zeros(2, 2, 1, 3)),
+    "a bias of other columns": attention("attention_bias, 4, P+S is 3", None, None, zeros(2, 2, 3, 4)),
+    "a bias of other rows": attention("attention_bias, 1, S is 3", None, None, zeros(2, 2, 1, 3)),
     "a bias that broadcasts": attention("", None, None, zeros(1, 1, 3, 3)),
     "a mask index at the end": attention("", int32(3, 0)),
     "a key padding mask of other columns": many_heads("mask does not fit, 4, 3", zeros(2, 4, dtype=np.int32)),
     "a key padding mask without the past": many_heads(
         "mask does not fit, 3, 8", zeros(2, 3, dtype=np.int32), None, PAST, PAST, outputs=3
     ),
-    "pasts of other lengths": decoding("pasts, 5, 6", *DECODER[:6], zeros(2, 2, 6, 4), int32(4)),
+    "pasts of other lengths": decoding("past_value, 6, P is 5", *DECODER[:6], zeros(2, 2, 6, 4), int32(4)),
     "a past of no length": decoding("past_sequence_length", *DECODER[:7]),
     "two past lengths": decoding("2 elements", *DECODER[:7], int32(4, 4)),
     "a past length beyond the buffer": decoding("past of 5", *DECODER[:7], int32(5)),

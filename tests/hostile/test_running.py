@@ -39,7 +39,7 @@ RECURRENT = "float[S,B,I], float[1,{0},2], float[1,{0},1], -, int32[K]"
     [
         ("Slice", "float[N,M], int64[K], int64[K], int64[K], int64[K]", [X, int64(0), int64(1), int64(0), int64(0)], "step"),
         ("Slice", "float[N,M], int64[K], int64[K], int64[K]", [X, int64(0), int64(1), int64(2)], "axis 2"),
-        ("OneHot", "int64[N], int64, float[2]", [int64(1), np.array(0), X[0, :2]], "depth is 0"),
+        ("OneHot", "int64[N], int64, float[2]", [int64(1), np.array(0), X[0, :2]], "has the element 0"),
         ("OneHot", "int64[N], int64, float[2]", [int64(1), np.array(-1), X[0, :2]], "-1"),
         ("Range", "int64, int64, int64", [np.array(0), np.array(5), np.array(0)], "delta is 0"),
         ("Range", "int64, int64, int64", [np.array(0), np.array(2**62), np.array(1)], "4611686018427387904"),
@@ -87,7 +87,7 @@ def test_a_condition_that_is_not_one_element_is_refused(count: int) -> None:
     session = ort_lite.InferenceSession(model.SerializeToString())
     [y] = session.run(None, {"x": X[0, :2], "c": np.ones(1, np.bool_)})
     assert y.shape == (2,)
-    with pytest.raises(OrtLiteError, match=rf"If 'n' .*the condition has {count} elements, expected one"):
+    with pytest.raises(OrtLiteError, match=rf"If 'n' .*cond, 'c'. has {count} elements"):
         session.run(None, {"x": X[0, :2], "c": np.ones(count, np.bool_)})
 
 

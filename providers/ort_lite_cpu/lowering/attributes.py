@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from ort_lite.shapes import equal, less, modulo, select
+from ort_lite.shapes import equal, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -26,13 +26,6 @@ def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) ->
     if value not in known:
         raise op.reject(f"{name} {value!r}; it should be one of {', '.join(known)}")
     return value
-
-
-def check_groups(op: NodeLowering, channels: Dim, groups: int, what: str = "groups") -> None:
-    """Check that groups of channels have one size. Raises NotImplemented for no groups; the run fails for a remainder."""
-    if groups < 1:
-        raise op.reject(f"{groups} {what}; there should be one or more")
-    op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
 
 
 class Volume(NamedTuple):

@@ -22,6 +22,7 @@ from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknow
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
+from ort_lite_cpu.lowering.operand_requirements import require_shapes
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
 from ort_lite_cpu.lowering.widening import lower
@@ -91,6 +92,7 @@ class Lowering:
     def _node(self, node: Node) -> None:
         self.builder.owner = node
         infos = self._infer(node)
+        require_shapes(self.values, node)
         made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
         if made and all(info.contents is not None for _, info in made):
             self._require_quotients(node)

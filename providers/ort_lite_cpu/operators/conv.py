@@ -9,7 +9,7 @@ from ort_lite.shapes import equal, maximum, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation, parameter_counts
-from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
+from ort_lite_cpu.lowering.attributes import check_fit, check_windows
 from ort_lite_cpu.lowering.candidates import choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -86,7 +86,6 @@ def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
     pads = _pads(op, x[2:], y[2:], kernel, strides, dilations)
     groups = op.attr("group", 1)
-    check_groups(op, y[1], groups)
     channels = w[1] * groups if isinstance(w[1], int) else x[1]  # equal, and a number more often than not
     return sizes_of((x[0], channels, *x[2:]), y, kernel, strides, pads, dilations, groups)
 
@@ -145,11 +144,8 @@ def _pads(
 
 
 def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
-    """Check the shapes that the kernels rely on and that shape inference does not verify."""
-    pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, x[1], "channels of input and weight")]
-    pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
-    if op.has(2):
-        op.agree(op.raw(2).shape, (sizes.outputs,), "bias and output channels differ")
+    """Check the shapes that the kernels rely on, and that neither the schema nor shape inference states."""
+    pairs = [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
     if residual is not None:
         pairs += [(a, b, "Z and the output") for a, b in zip(residual.shape, y, strict=True)]
     require_equal(op, pairs)

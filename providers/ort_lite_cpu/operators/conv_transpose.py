@@ -13,11 +13,11 @@ from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import ceildiv, floordiv, maximum, product, same
+from ort_lite.shapes import ceildiv, floordiv, maximum, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import transposed
-from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.candidates import Candidate, choose, compare
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
@@ -217,10 +217,5 @@ def _pads(
 
 
 def _require(op: NodeLowering, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
-    """Check the shapes that the kernels rely on and that shape inference does not verify."""
-    check_groups(op, w[0], groups)
-    pairs: list[tuple[Dim, Dim, str]] = [(w[0], x[1], "channels of input and weight")]
-    pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)]
-    if op.has(2):
-        pairs.append((product(op.raw(2).shape), w[1] * groups, "bias and output channels"))
-    require_equal(op, pairs)
+    """Check the sizes of the kernel, which an attribute may say once more."""
+    require_equal(op, [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)])

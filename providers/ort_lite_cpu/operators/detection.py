@@ -136,7 +136,6 @@ def non_max_suppression(op: NodeLowering) -> None:
     if len(scores.shape) != 3:
         raise op.reject(f"scores of rank {len(scores.shape)}; they should be (batches, classes, boxes)")
     batches, classes, n = scores.shape
-    op.agree(boxes.shape, (batches, n, 4), "boxes and scores are of different shapes")
     most: Dim = minimum(maximum(op.scalar(2), 0), n) if op.has(2) else 0
     pairs = batches * classes
     heap, picked = op.temporary("int64", (pairs, n)), op.temporary("int64", (pairs, most))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, span
-from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.expression import compute_before_broadcast, define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -296,11 +295,8 @@ def clip(op: NodeLowering) -> None:
 
 
 def _scalar(op: NodeLowering, tensor: Tensor) -> Tensor:
-    """Return a one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
-    if not tensor.shape:
-        return tensor
-    op.require(equal(tensor.size, 1), "a bound of {0} elements, expected one", tensor.size)
-    return op.view(tensor, ())
+    """Return a one-element tensor as a 0-d one, so that it does not take part in broadcasting."""
+    return op.view(tensor, ()) if tensor.shape else tensor
 
 
 @operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)

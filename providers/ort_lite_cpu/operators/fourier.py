@@ -204,7 +204,6 @@ def stft(op: NodeLowering) -> None:
         n = window.shape[0]
     _check(op, parts, n, bins)
     op.require(1 - less(samples, n), "a frame of {0} does not fit into {1} samples", n, samples)
-    op.require(less(0, step), "frames are {0} samples apart, expected 1 or more", step)
     if window is not None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)
     source: Any = (n, samples * parts, step * parts, parts, parts)

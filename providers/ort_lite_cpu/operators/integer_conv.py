@@ -10,11 +10,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
-from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.broadcast import broadcasts
+from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
@@ -29,7 +27,6 @@ def conv_integer(op: NodeLowering) -> None:
     """Emit the exact convolution in int32. Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
-    one_or_each(op, 2)
     op.set(0, _sums(op, op.input(0, channels_last(len(shape))), op.optional(2), 1, 3, shape))
 
 
@@ -41,11 +38,6 @@ def qlinear_conv(op: NodeLowering) -> None:
     assert shape is not None
     if min(op.attr("pads") or (0,)) < 0:
         raise op.reject(f"pads {list(op.attr('pads'))} should not be below zero")
-    for index in (1, 2, 6, 7):
-        one_or_each(op, index)
-    one_or_each(op, 4, op.raw(3).shape[0])
-    if op.has(8):
-        op.agree(op.raw(8).shape, op.raw(3).shape[:1], "bias and output channels differ")
     perm = channels_last(len(shape))
     if op.attr("channels_last", 0):
         x, trailing = as_channels_last(op.input(0)), 0
@@ -65,7 +57,6 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     """Return conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y, stored channels last."""
     shape = op.raw(weight).shape
     sizes = _sizes(op, x.shape, shape, y)
-    one_or_each(op, weight_zero, sizes.outputs)
     source, centred = op.constant(weight), None if sizes.is_pointwise else _constant(op, weight, weight_zero)
     total = op.builder.new("int32", y, channels_last(len(y)))
     given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window}
@@ -137,22 +128,8 @@ def _emit_lines(
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Return the geometry after checking the attributes and the weight, which `geometry` trusts."""
     check_windows(op, len(x) - 2)
-    groups = op.attr("group", 1)
-    check_groups(op, w[0], groups)
-    op.agree([x[1]], [w[1] * groups], "channels of input and weight differ")
     op.agree(op.attr("kernel_shape") or w[2:], w[2:], "kernel_shape and weight differ")
     return geometry(op, x, w, y)
-
-
-def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
-    """Require input `index`, a scale or zero point, to have one number, or one for each of `count` output channels."""
-    if op.has(index):
-        size = op.raw(index).size
-        if len(op.raw(index).shape) > 1:
-            rank = len(op.raw(index).shape)
-            raise op.reject(f"input {index} of rank {rank}; it should be one number, or one an output channel")
-        message = f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels"
-        op.require(broadcasts(size, count), message, size, count)
 
 
 def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:

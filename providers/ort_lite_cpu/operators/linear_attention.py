@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
-from ort_lite.shapes import equal, floordiv
+from ort_lite.shapes import floordiv
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.broadcast import broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -136,16 +135,14 @@ def linear_attention(op: NodeLowering) -> None:
         raise op.reject("queries, keys, values, decay and beta should have rank 3")
     batch, steps, _ = q.shape
     size, width = floordiv(k.shape[2], kv_heads), floordiv(v.shape[2], kv_heads)
-    op.agree(q.shape, (*k.shape[:2], heads * size), "queries and keys do not fit")
     past = None if past is None else op.cast(past, v.dtype)
-    _check_states(op, (batch, steps, kv_heads, size, width), v, past)
-    fades = _for_each(op, "decay", decay, kv_heads, size)
+    fades = _for_each(decay, kv_heads)
     y = op.output(0)
     state_type = op.info(1).dtype if op.wants(1) else None
     state = op.output(1) if state_type == v.dtype else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
     operands = [q, k, v, past, decay, beta, y, state, scratch]
-    rates, scale = _for_each(op, "beta", beta, 1, kv_heads), float(op.attr("scale", 0.0))
+    rates, scale = _for_each(beta, 1), float(op.attr("scale", 0.0))
     sizes: Any = (batch, steps, heads, kv_heads, outs, size, width, fades, rates, scale)
     work = batch * steps * outs * size * width // 4
     op.emit(recur, operands, g=LinearAttentionSizes(*sizes), gated=gated, delta=delta, work=work)
@@ -153,25 +150,11 @@ def linear_attention(op: NodeLowering) -> None:
         op.set(1, op.cast(state, state_type))
 
 
-def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
-    """Require that values and the past state match the keys' (batch, steps, heads, key size, value size)."""
-    batch, steps, kv_heads, size, width = sizes
-    op.agree(op.raw(1).shape, (batch, steps, kv_heads * size), "the keys do not fit their heads")
-    op.agree(v.shape, (batch, steps, kv_heads * width), "the values do not fit the keys")
-    if past is None:
-        return
-    op.agree(past.shape, (batch, kv_heads, size, width), "the past state does not fit keys and values")
-
-
-def _for_each(op: NodeLowering, name: str, x: Tensor | None, groups: int, most: Dim) -> Dim:
-    """Return how many numbers of x (batch, steps, numbers) each group has: one or `most`; 1 without x."""
+def _for_each(x: Tensor | None, groups: int) -> Dim:
+    """Return how many numbers of x (batch, steps, numbers) each group has; 1 without x."""
     if x is None:
         return 1
-    op.agree(x.shape[:2], op.raw(0).shape[:2], f"{name} does not fit the queries")
-    each = floordiv(x.shape[2], groups)
-    op.require(equal(each * groups, x.shape[2]), f"{name} has {{0}} numbers for {{1}} heads", x.shape[2], groups)
-    op.require(broadcasts(each, most), f"{name} has {{0}} numbers a head, expected 1 or {{1}}", each, most)
-    return each
+    return floordiv(x.shape[2], groups)
 
 
 @native(fastmath=REDUCE)

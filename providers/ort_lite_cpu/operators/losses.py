@@ -126,9 +126,6 @@ def lower_loss(op: NodeLowering) -> None:
     if len(x.shape) < 2:
         raise op.reject(f"scores of rank {len(x.shape)}; they should be (N, C, ...)")
     dims: Any = (*x.shape[:2], product(x.shape[2:]))
-    op.agree(labels.shape, (x.shape[0], *x.shape[2:]), "the labels do not fit the scores")
-    if op.has(2):
-        op.agree(op.raw(2).shape, x.shape[1:2], "there is not one weight for each class")
     softmax = op.node.op_type == "SoftmaxCrossEntropyLoss"
     reduction, ignored = choice(op, "reduction", "mean", ("none", "sum", "mean")), op.attr("ignore_index")
     y = op.output(0)

@@ -10,8 +10,8 @@ from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null
 from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.lowering.attributes import axis_of, check_groups
-from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
+from ort_lite_cpu.lowering.attributes import axis_of
+from ort_lite_cpu.lowering.broadcast import broadcast_step
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
@@ -30,10 +30,9 @@ def batch_normalization(op: NodeLowering) -> None:
     it is training.
     """
     x = op.raw(0)
-    own = (x.shape[1:2] or (1,)) if op.attr("spatial", 1) else x.shape[1:]
     for index in range(1, 5):
-        for shape in (own, op.raw(1).shape):  # of the input perhaps known when it comes, of constants now
-            op.agree(op.raw(index).shape, shape, f"input {index} has another shape than the channels of the input or the scale")
+        if not op.attr("spatial", 1):
+            op.agree(op.raw(index).shape, x.shape[1:], f"input {index} has another shape than an item of the input")
     if op.attr("training_mode", 0) or op.wants(1):
         from ort_lite_cpu.operators.statistics import train_batch_normalization
 
@@ -204,18 +203,10 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
         return given
     strides: list[Dim] = []
     for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
-        op.require(broadcasts(mine, dim), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim)
         strides.append(broadcast_step(mine, dim, stride))
     made = op.temporary(given.dtype, wanted)
     emit_strided_copy(op, given, made, wanted, strides, contiguous(wanted))
     return made
-
-
-def _per(op: NodeLowering, index: int, count: Dim, what: str) -> Tensor:
-    """Return a vector with one number for each channel (or group)."""
-    given = op.input(index)
-    op.agree(given.shape, (count,), f"scale and bias have one number for each of the {what}")
-    return given
 
 
 @operator("InstanceNormalization", types=REAL)
@@ -224,8 +215,7 @@ def instance_normalization(op: NodeLowering) -> None:
     _require_channels(op)
     x, y = op.input(0), op.output(0)
     rows, n = product(x.shape[:2]), product(x.shape[2:])
-    scale, bias = (_per(op, k, x.shape[1], "channels") for k in (1, 2))
-    _emit(op, [x, scale, bias, y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
+    _emit(op, [x, op.input(1), op.input(2), y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
 
 
 @operator("GroupNormalization", since=18, types=REAL)
@@ -234,12 +224,10 @@ def group_normalization(op: NodeLowering) -> None:
     _require_channels(op)
     x, y = op.input(0), op.output(0)
     groups = op.attr("num_groups")
-    check_groups(op, x.shape[1], groups)
     channels = x.shape[1] // groups
     area = product(x.shape[2:])
     run = area if op.version >= 21 else channels * area
-    count, what = (x.shape[1], "channels") if op.version >= 21 else (groups, "groups")
-    operands = [x, _per(op, 1, count, what), _per(op, 2, count, what), y, None, None]
+    operands = [x, op.input(1), op.input(2), y, None, None]
     _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
 
 

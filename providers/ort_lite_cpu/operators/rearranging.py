@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, read_once, span
-from ort_lite.shapes import equal, product
+from ort_lite.shapes import product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
@@ -45,7 +45,6 @@ def lower_reverse_sequence(op: NodeLowering) -> None:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     if {time, batch} != {0, 1}:
         raise op.reject(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
-    op.require(equal(lengths.size, x.shape[batch]), "{0} lengths for a batch of {1}", lengths.size, x.shape[batch])
     rows, columns, *rest = x.shape
     operands = [bits(x), lengths, bits(y)]
     op.emit(

@@ -69,7 +69,6 @@ class Layer:
         self.lanes = tile_for(x.native, op.target).lanes
         self.unit = self.block(across)
         self.padded = -(-self.size // self.unit) * self.unit
-        self._check_vectors()
         self._check_lengths()
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
@@ -80,28 +79,9 @@ class Layer:
         """Return the number of hidden units in a block."""
         return across * self.lanes
 
-    def _check_vectors(self) -> None:
-        batched = (self.batch, self.directions) if self.batch_first else (self.directions, self.batch)
-        wanted: dict[int, tuple[str, tuple[Dim, ...]]] = {
-            3: ("biases B", (self.directions, 2 * self.gates * self.size)),
-            4: ("sequence_lens", (self.batch,)),
-            5: ("initial_h", (*batched, self.size)),
-            6: ("initial_c", (*batched, self.size)),
-            7: ("peepholes P", (self.directions, 3 * self.size)),
-        }
-        for index, (name, shape) in wanted.items():
-            if self.op.has(index):
-                self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
-
     def _check_lengths(self) -> None:
         if self.op.has(4):
             require_within(self.op, 4, "the length", self.steps)
-
-    def check_weights(self) -> None:
-        """Require W of shape (directions, gates * size, inputs) and R of shape (directions, gates * size, size)."""
-        rows = (self.directions, self.gates * self.size)
-        for index, name, columns in ((1, "W", self.x.shape[2]), (2, "R", self.size)):
-            self.op.agree(self.op.raw(index).shape, (*rows, columns), f"dimensions of weights {name}")
 
     # --- weights
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
@@ -264,7 +244,6 @@ def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> 
 def lower_lstm(op: NodeLowering) -> None:
     """Emit LSTM. Spec: ONNX LSTM-22."""
     layer = Layer(op, 4, LSTM_ACTIVATIONS)
-    layer.check_weights()
     for direction in range(layer.directions):
         layer.emit_lstm(direction)
 
@@ -274,7 +253,6 @@ def lower_gru(op: NodeLowering) -> None:
     """Emit GRU. Spec: ONNX GRU-22."""
     linear = bool(op.attr("linear_before_reset", 0))
     layer = Layer(op, 3, ("sigmoid", "tanh"), across=1 if linear else 2)
-    layer.check_weights()
     for direction in range(layer.directions):
         (_linear_gru if linear else _gru)(layer, direction)
 
@@ -304,7 +282,6 @@ def _linear_gru(layer: Layer, direction: int) -> None:
 def lower_rnn(op: NodeLowering) -> None:
     """Emit RNN. Spec: ONNX RNN-22."""
     layer = Layer(op, 1, ("tanh",), across=2)
-    layer.check_weights()
     for direction in range(layer.directions):
         h = layer.start(direction, 5, None)
         xw = layer.product(direction, layer.vector(3, direction, (0, 1), 1))

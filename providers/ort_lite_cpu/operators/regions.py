@@ -130,7 +130,6 @@ def lower_roi_align(op: NodeLowering) -> None:
     samples, kind = op.attr("sampling_ratio", 0), choice(op, "mode", "avg", ("avg", "max"))
     if not 0 <= samples <= MOST_SAMPLES:
         raise op.reject(f"sampling_ratio {samples} is out of range [0, {MOST_SAMPLES}]")
-    op.agree(op.raw(2).shape, y.shape[:1], "the numbers of batch indices and rectangles differ")
     operands, offset, work = [x, op.input(1), op.input(2), y], 0.5 if half else 0.0, y.size * max(samples, 2) ** 2
     given = _sizes(op, x, y)
     op.emit(roi_align, operands, **given, samples=samples, offset=offset, kind=kind, work=work, message=_no_image)
@@ -143,7 +142,6 @@ def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
     x, y = op.input(0, LAST), op.output(0, LAST)
     for dim in y.shape[2:]:
         op.require(less(0, dim), "regions of {0} cells along an axis", dim)
-    op.agree(op.raw(1).shape, (y.shape[0], numbers), "the shape of the rectangles is another")
     op.require(select(equal(y.size, 0), 1, less(0, product(x.shape[2:]))), "the images have no pixels")
     return x, y
 

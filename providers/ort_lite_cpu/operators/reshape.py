@@ -106,7 +106,6 @@ def expand(op: NodeLowering) -> None:
             _require_one_or(op, dim, y.shape[axis])
     target = op.contents(1)
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
-        op.require(1 - less(dim, 0), "dimension {0} of the wanted shape is below zero", dim)
         _require_one_or(op, dim, y.shape[axis])
     emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape))
 

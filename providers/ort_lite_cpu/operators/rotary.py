@@ -131,7 +131,6 @@ def emit_rotation(
     if not same(cosines.shape[-1] * 2, turned):
         op.require(equal(cosines.shape[-1] * 2, turned), "a cache has rows of {0}, expected {1} / 2", cosines.shape[-1], turned)
     op.require(1 - less(size, turned), "{0} of the {1} numbers of a head cannot be rotated", turned, size)
-    op.agree(cosines.shape, sines.shape, "the caches differ in shape")
     op.agree(y.shape, x.shape, "the result does not fit the heads")
     operands = [x.tensor, ids, cosines, sines, y.tensor]
     numbers: Any = (product(cosines.shape[:-1]), *ids_steps, base, weight, per_batch, per_row)
@@ -165,9 +164,7 @@ def rotary_embedding(op: NodeLowering) -> None:
     y = heads_of(op, op.output(0), x.shape[1])
     caches, rows = (op.input(1), op.input(2)), x.shape[2]
     if op.has(3):
-        ids = op.input(3)
-        op.agree(ids.shape, (x.shape[0], rows), "position_ids do not fit")
-        emit_rotation(op, x, y, caches, ids, (rows, 1), **_plain(op))
+        emit_rotation(op, x, y, caches, op.input(3), (rows, 1), **_plain(op))
         return
     op.agree(caches[0].shape[:2], (x.shape[0], rows), "the caches do not fit")
     emit_rotation(op, x, y, caches, None, per_batch=rows, per_row=1, **_plain(op))
@@ -190,8 +187,6 @@ def microsoft_rotary_embedding(op: NodeLowering) -> None:
     split = heads_of(op, x, heads)
     y = heads_of(op, op.output(0), heads)
     if len(ids.shape) == 1:
-        op.agree(ids.shape, (1,), "position_ids do not fit")
         emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
         return
-    op.agree(ids.shape, (split.shape[0], split.shape[2]), "position_ids do not fit")
     emit_rotation(op, split, y, caches, ids, (split.shape[2], 1), **_plain(op))

@@ -153,8 +153,7 @@ def lower_grid_sample(op: NodeLowering) -> None:
     rank = len(op.raw(0).shape)
     if rank not in (4, 5):
         raise op.reject(f"an input of rank {rank}; there are 4 and 5")
-    own = op.raw(1).shape
-    op.agree([len(own), *own[:1], *own[-1:]], [rank, op.raw(0).shape[0], rank - 2], "the grid does not fit the input")
+    op.agree([len(op.raw(1).shape)], [rank], "the ranks of grid and input differ")
     x, grid, dtype = op.input(0, channels_last(rank)), op.input(1), op.raw(0).dtype
     grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
     n, c, *space = x.shape
@@ -204,9 +203,8 @@ def lower_affine_grid(op: NodeLowering) -> None:
     """Emit AffineGrid over 2 or 3 axes. Spec: ONNX AffineGrid-20."""
     theta, y = op.input(0), op.output(0)
     axes = len(y.shape) - 2
-    if axes not in (2, 3):
-        raise op.reject(f"a size of {axes + 2} numbers; there are 4 and 5")
-    op.agree(theta.shape, (y.shape[0], axes, axes + 1), "theta does not fit the size")
+    op.require(int(axes in (2, 3)), "a size of {0} numbers; there are 4 and 5", axes + 2)
+    op.agree(theta.shape[:1], y.shape[:1], "theta and size are of different batches")
     for dim in y.shape:
         op.require(less(0, dim), "a size of {0} along an axis, expected 1 or more", dim)
     op.emit(affine_grid, [theta, y], n=y.shape[0], **_space(op, y.shape[1:-1]), work=y.size * 4)

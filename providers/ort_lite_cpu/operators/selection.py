@@ -3,7 +3,7 @@
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
-from ort_lite.shapes import equal, less, product
+from ort_lite.shapes import less, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
@@ -75,7 +75,8 @@ def lower_top_k(op: NodeLowering) -> None:
     n, inner, outer = x.shape[axis], product(x.shape[axis + 1 :]), product(x.shape[:axis])
     shape = op.info(0).shape or op.info(1).shape
     assert shape is not None
-    op.require(1 - less(n, shape[axis]), "k is {0}, the axis has {1}", shape[axis], n)
+    if op.version < 10:  # k is an attribute
+        op.require(1 - less(n, shape[axis]), "k is {0}, the axis has {1}", shape[axis], n)
     values = op.output(0) if op.wants(0) else op.temporary(x.dtype, shape)
     indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
     heap = op.temporary("int64", x.shape)
@@ -104,7 +105,6 @@ def lower_one_hot(op: NodeLowering) -> None:
     y = op.output(0)
     axis = op.attr("axis", -1) % len(y.shape)
     outer, inner = product(y.shape[:axis]), product(y.shape[axis + 1 :])
-    op.require(equal(values.size, 2), "there are {0} values, expected 2: off and on", values.size)
     op.require(less(0, y.shape[axis]), "depth is {0}, expected 1 or more", y.shape[axis])
     op.emit(one_hot, [index, bits(values), bits(y)], outer=outer, n=y.shape[axis], inner=inner)
 

@@ -186,7 +186,6 @@ def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Di
     y = op.output(0)
     value = op.optional(2)
     if value is not None:
-        op.require(equal(value.size, 1), "there are {0} values to fill with, expected 1", value.size)
         op.emit(primitives.fill, [bits(value), bits(y)], count=y.size, work=y.size // 4)
     else:
         emit_fill(op, y, op.attr("value", 0))

@@ -62,8 +62,6 @@ def tensor_scatter(op: NodeLowering) -> None:
     op.agree([update.shape[k] for k in others], [cache.shape[k] for k in others], "the update does not fit the cache")
     op.require(less(rows, length + 1), "an update of {0} rows for a cache of {1}", rows, length)
     starts = op.optional(2)
-    if starts is not None:
-        op.agree(starts.shape, cache.shape[:1], "write_indices do not fit the batch")
     circular = op.attr("mode", "linear") == "circular"
     old, new, width = bits(cache), bits(y), bits(y).native
     op.emit(primitives.copy, [old, new], count=cache.size, work=cache.size // 4, inplace=(1, 0))

@@ -1,6 +1,5 @@
 """Adagrad, Adam and Momentum, of the domain ai.onnx.preview.training: one step of an optimiser for each tensor."""
 
-from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.expression import define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -25,9 +24,7 @@ def _groups(op: NodeLowering, count: int) -> list[list[Tensor]]:
 
 def _one(op: NodeLowering, index: int) -> Tensor:
     """Return rate or step, as a scalar."""
-    x = op.input(index)
-    op.require(equal(x.size, 1), f"input {index} has {{0}} elements, expected 1", x.size)
-    return op.view(x, ())
+    return op.view(op.input(index), ())
 
 
 def _number(op: NodeLowering, formula: str, scalars: list[float]) -> Tensor:

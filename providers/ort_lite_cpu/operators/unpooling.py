@@ -49,7 +49,6 @@ def lower_max_unpool(op: NodeLowering) -> None:
     check_windows(op, rank, y.shape)
     if len(x.shape) != rank + 2:
         raise op.reject(f"kernel_shape {list(window)} for an input of rank {len(x.shape)}")
-    op.agree(index.shape, x.shape, "the shapes of indices and input differ")
     op.agree([len(y.shape), *y.shape[:2]], [rank + 2, *x.shape[:2]], "rank, batch and channels of input and output differ")
     strides, pads = op.attr("strides") or [1] * rank, op.attr("pads") or [0] * 2 * rank
     dims = [(x.shape[k + 2] - 1) * strides[k] + window[k] - pads[k] - pads[rank + k] for k in range(rank)]
@@ -114,8 +113,6 @@ def lower_col2im(op: NodeLowering) -> None:
         raise op.reject(
             f"an input of rank {len(x.shape)}, {rank} axes of the image, {len(block)} of the block; they should be 3, n, n"
         )
-    for size in block:
-        op.require(less(0, size), "a block of {0} elements along an axis", size)
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
     pads = op.attr("pads") or [0] * 2 * rank
     blocks = [

@@ -46,7 +46,7 @@ def test_sizes_of_no_ngram_are_refused(least: int) -> None:
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_there_is_one_place_to_begin_at(fixed: bool) -> None:
-    with pytest.raises(InvalidArgument, match="prev_suffix_match_idx has 0 elements, expected 1"):
+    with pytest.raises(InvalidArgument, match=r"prev_suffix_match_idx, .*has 0 elements"):
         run_op(OP, [ints(1, 2, 3), ints(1), ints()], {}, outputs=2, fixed=fixed, **HOW)
 
 

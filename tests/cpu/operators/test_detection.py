@@ -68,10 +68,10 @@ def overlap(a: Array, b: Array) -> np.float32:
 @pytest.mark.parametrize(
     ("boxes", "scores", "message"),
     [
-        ((1, 5, 4), (1, 1, 4), "different shapes: 5 against 4"),
-        ((1, 5, 3), (1, 2, 5), "different shapes: 3 against 4"),
-        ((1, 5, 4, 1), (1, 2, 5), "4 axes against 3"),
-        ((1, 5, 4), (2, 5), "scores of rank 2"),
+        ((1, 5, 4), (1, 1, 4), "scores, .* is 4, but S is 5"),
+        ((1, 5, 3), (1, 2, 5), "boxes, .* is 3[,;] it should be 4"),
+        ((1, 5, 4, 1), (1, 2, 5), "boxes, .*has rank 4"),
+        ((1, 5, 4), (2, 5), "scores, .*has rank 2"),
     ],
     ids=str,
 )
@@ -92,6 +92,6 @@ def test_any_number_of_boxes_may_be_asked_for(most: int) -> None:
 def test_a_threshold_without_a_number_is_refused(index: int) -> None:
     inputs = [boxes_of(5), scores_of(5), ints(3), np.ones(1, np.float32), np.zeros(1, np.float32)]
     inputs[index] = np.zeros(0, np.float32)
-    message = r"NonMaxSuppression 'node' .*kernel suppress would touch elements 0 to 1 .*0 bytes"
+    message = r"iou_threshold, .*has 0 elements|score_threshold, .*has 0 elements"
     with pytest.raises(InvalidArgument, match=message):
         run_op("NonMaxSuppression", inputs)

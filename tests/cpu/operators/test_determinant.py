@@ -23,11 +23,11 @@ def test_matrices_of_several_blocks(n: int) -> None:
 
 
 def test_matrices_that_are_not_square_are_refused() -> None:
-    with pytest.raises(OrtLiteError, match=r"Det 'node'.*(square|2.*3)"):
+    with pytest.raises(OrtLiteError, match=r"X, .* is 3, but M is 2"):
         run_op("Det", [ramp((2, 3))], fixed=True)
 
 
 @pytest.mark.parametrize(("op", "domain"), [("Det", ""), ("Inverse", "com.microsoft")])
 def test_a_vector_is_no_matrix(op: str, domain: str) -> None:
-    with pytest.raises(OrtLiteError, match=f"{op} 'node'.*rank 1, expected 2 or more"):
+    with pytest.raises(OrtLiteError, match=f"{op} 'node'.*has rank 1; it should have 2 or more"):
         run_op(op, [ramp((2,))], domain=domain, opset=1 if domain else 21)

@@ -29,12 +29,12 @@ def test_doubles_keep_their_digits() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     program = op_program("CDist", [ramp((3, 4)), ramp((2, 5))], **HOW)
-    with pytest.raises(InvalidArgument, match="rows of different lengths: 4 against 5"):
+    with pytest.raises(InvalidArgument, match=r"B, .* is 5, but K is 4"):
         program([np.zeros((3, 4), np.float32), np.zeros((2, 5), np.float32)])
     with pytest.raises(NotSupported, match="metric cityblock"):
         op_program("CDist", [ramp((3, 4)), ramp((2, 4))], {"metric": "cityblock"}, **HOW)
 
 
 def test_the_inputs_are_matrices() -> None:
-    with pytest.raises(NotSupported, match="ranks 3 and 2, expected 2"):
+    with pytest.raises(InvalidArgument, match=r"A, .* has rank 3"):
         op_program("CDist", [ramp((3, 4, 2)), ramp((2, 4))], **HOW)

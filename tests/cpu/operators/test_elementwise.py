@@ -157,7 +157,7 @@ def test_eight_bit_floats_may_be_infinite_or_no_number(dtype: str) -> None:
 def test_a_bound_of_no_elements_is_refused() -> None:
     """Also where there is nothing to clip: what is broadcast is read before the loop."""
     for shape in ((0,), (3,)):
-        with pytest.raises(InvalidArgument, match="a bound of 0 elements, expected one"):
+        with pytest.raises(InvalidArgument, match=r"min, .*has 0 elements"):
             run_op("Clip", [ramp(shape), np.zeros(0, np.float32)])
 
 

@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidGraph
+from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
@@ -53,5 +53,5 @@ def test_one_value_fills(count: int) -> None:
 
 
 def test_an_identity_is_a_matrix() -> None:
-    with pytest.raises(NotSupported, match="the input has rank 3, expected 2"):
+    with pytest.raises(InvalidArgument, match="has rank 3; it should have 2"):
         run_op("EyeLike", [ramp((2, 2, 2))])

@@ -112,7 +112,7 @@ def test_gather_nd_of_many_axes() -> None:
 MISFITS: list[tuple[str, list[Shape], str]] = [
     ("GatherElements", [(2, 3), (3, 3)], "its indices have 3 elements along axis 0, the input 2"),
     ("ScatterElements", [(2, 3), (3, 3), (3, 3)], "its indices have 3 elements along axis 0, the input 2"),
-    ("ScatterElements", [(2, 3), (2, 2), (2, 1)], "shapes of indices and updates differ: 2 against 1"),
+    ("ScatterElements", [(2, 3), (2, 2), (2, 1)], "updates, .* is 1, but it is 2"),
     ("ScatterND", [(4, 3), (2, 1), (2, 4)], "shapes of indices, input and updates do not fit: 3 against 4"),
 ]
 
@@ -121,7 +121,7 @@ MISFITS: list[tuple[str, list[Shape], str]] = [
 def test_shapes_that_do_not_fit_are_refused(op: str, shapes: list[Shape], message: str) -> None:
     inputs = [np.zeros(shape, np.int64 if k == 1 else np.float32) for k, shape in enumerate(shapes)]
     axis = {} if op == "ScatterND" else {"axis": 1}
-    with pytest.raises(InvalidArgument, match=f"{op} 'node' .*: {message}"):
+    with pytest.raises(InvalidArgument, match=f"{op} 'node' .*{message}"):
         run_op(op, inputs, axis)
     with pytest.raises(InvalidArgument, match=message):
         run_op(op, inputs, axis, fixed=True)

@@ -140,13 +140,13 @@ def linear(changes: dict[int, Array | None], **more: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({4: ramp((2, 4, 4))}, "decay has 2 numbers a head, expected 1 or 3"),
-        ({4: ramp((2, 3, 2))}, "decay does not fit the queries: 3 against 4"),
-        ({5: ramp((2, 4, 3))}, "beta has 3 numbers a head, expected 1 or 2"),
-        ({5: ramp((1, 4, 2))}, "beta does not fit the queries: 1 against 2"),
-        ({3: ramp((2, 2, SIZE, 7))}, "the past state does not fit keys and values: 7 against 70"),
-        ({2: ramp((2, 3, 2 * WIDTH))}, "the values do not fit the keys: 3 against 4"),
-        ({1: ramp((2, 4, 2 * SIZE + 1))}, "the keys do not fit their heads: 7 against 6"),
+        ({4: ramp((2, 4, 4))}, "decay, .* is 4[,;] it should be 2 or 6"),
+        ({4: ramp((2, 3, 2))}, "decay, .* is 3, but T is 4"),
+        ({5: ramp((2, 4, 3))}, "beta, .* is 3[,;] it should be 1 or 2"),
+        ({5: ramp((1, 4, 2))}, "beta, .* is 1, but B is 2"),
+        ({3: ramp((2, 2, SIZE, 7))}, r"value, .* is 140, but kv_num_heads\*F is 14"),
+        ({2: ramp((2, 3, 2 * WIDTH))}, "value, .* is 3, but T is 4"),
+        ({1: ramp((2, 4, 2 * SIZE + 1))}, r"key, .* is 7, but kv_num_heads\*E is 6"),
     ],
 )
 def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], message: str, fixed: bool) -> None:
@@ -154,19 +154,12 @@ def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], 
         linear(changes, fixed=fixed)
 
 
-def test_decays_of_another_rank_are_refused() -> None:
-    with pytest.raises(NotSupported, match="should have rank 3"):
-        linear({4: ramp((2, 4, 2, 1))})
-
-
 @pytest.mark.parametrize("fixed", [False, True])
 def test_states_and_biases_of_convolutions_that_do_not_fit_are_refused(fixed: bool) -> None:
     inputs = [ramp((2, 3, 9)), ramp((3, 1, 4))]
-    with pytest.raises(InvalidArgument, match="the kernels do not fit the channels: 2 against 3"):
+    with pytest.raises(InvalidArgument, match=r"weight, .* is 2, but C is 3"):
         run_op("CausalConvWithState", [inputs[0], ramp((2, 1, 4))], {}, opset=27, fixed=fixed)
-    with pytest.raises(InvalidArgument, match="the bias does not fit the channels: 2 against 3"):
+    with pytest.raises(InvalidArgument, match=r"bias, .* is 2, but C is 3"):
         run_op("CausalConvWithState", [*inputs, ramp((2,))], {}, opset=27, fixed=fixed)
-    with pytest.raises(InvalidArgument, match="the past does not fit the kernels: 2 against 3"):
+    with pytest.raises(InvalidArgument, match=r"past_state, .* is 2, but K-1 is 3"):
         run_op("CausalConvWithState", [*inputs, None, ramp((2, 3, 2))], {}, opset=27, fixed=fixed)
-    with pytest.raises(NotSupported, match="x of rank 4 and kernels of rank 3"):
-        run_op("CausalConvWithState", [ramp((2, 3, 9, 1)), inputs[1]], {}, opset=27, fixed=fixed)

@@ -124,12 +124,12 @@ def test_fused_matmul(transA: int, transB: int, batch: int) -> None:
 def test_inner_dimensions_that_differ_are_an_error() -> None:
     with pytest.raises(ShapeInferenceError):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))], fixed=True)
-    with pytest.raises(InvalidArgument, match="the inner dimensions differ: 3 and 4"):
+    with pytest.raises(InvalidArgument, match=r"B, .* is 4, but K is 3"):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))])
 
 
 def test_a_bias_that_does_not_broadcast_is_named_by_its_sizes() -> None:
-    message = r"Gemm 'node' .*: dimension 4 of an input is neither 1 nor 5, that of the others$"
+    message = "C, .* is 4[,;] it should broadcast to 5"
     with pytest.raises(InvalidArgument, match=message):
         run_op("Gemm", [ramp((2, 3)), ramp((3, 5)), ramp((4,))])
 

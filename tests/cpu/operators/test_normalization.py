@@ -9,8 +9,7 @@ import pytest
 
 from ort_lite import InferenceSession
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.errors import InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
 from tests.cpu.ort import ort_op
 
@@ -50,10 +49,10 @@ def test_scales_of_a_layer_are_broadcast() -> None:
 
 def test_scales_that_do_not_fit_are_refused() -> None:
     program = op_program("LayerNormalization", [ramp((2, 3)), ramp((4,))], {"axis": -1})
-    with pytest.raises(InvalidArgument, match=r"LayerNormalization 'node' .*: dimension 4 is neither 1 nor 3"):
+    with pytest.raises(InvalidArgument, match=r"Scale, .* is 4[,;] it should broadcast to 3"):
         program([ramp((2, 3)), ramp((4,))])
     program = op_program("InstanceNormalization", [ramp((2, 3, 5)), ramp((4,)), ramp((4,))])
-    with pytest.raises(InvalidArgument, match=r"InstanceNormalization 'node' .* channels.*: 4 against 3"):
+    with pytest.raises(InvalidArgument, match=r"scale, .* is 4, but C is 3"):
         program([ramp((2, 3, 5)), ramp((4,)), ramp((4,))])
 
 
@@ -75,7 +74,7 @@ def test_group_normalization(shape: Shape, opset: int, size: int) -> None:
 
 def test_channels_make_up_whole_groups() -> None:
     program = op_program("GroupNormalization", [ramp((2, 6, 3)), ramp((6,)), ramp((6,))], {"num_groups": 2})
-    with pytest.raises(InvalidArgument, match=r"GroupNormalization 'node' .*: 5 channels are no multiple of 2 groups"):
+    with pytest.raises(InvalidArgument, match=r"X, .* is 5[,;] no multiple of num_groups, which is 2 by the attribute"):
         program([ramp((2, 5, 3)), ramp((5,)), ramp((5,))])
 
 
@@ -109,7 +108,7 @@ def test_batch_normalization_needs_a_number_for_each_channel(position: int, trai
     how: dict[str, Any] = {"opset": 15, "constants": constants, "outputs": 1 + 2 * training}
     for other in (ramp((2,)), ramp((4,)), ramp((3, 1))):
         inputs[position] = other
-        with pytest.raises(InvalidArgument, match=r"BatchNormalization 'node' .*input [1-4] has another shape"):
+        with pytest.raises(InvalidArgument, match=r"(scale|B|input_mean|input_var), .* (is \d, but C is \d|has rank 2)"):
             run_op("BatchNormalization", inputs, {"training_mode": training}, **how)
 
 
@@ -125,13 +124,11 @@ def test_batch_normalization_needs_a_number_for_each_channel(position: int, trai
         ("MeanVarianceNormalization", [(2, 3)], {"axes": [2]}, "axis 2 is out of range"),
         ("InstanceNormalization", [(3,), (3,), (3,)], {}, "rank 1"),
         ("GroupNormalization", [(3,), (3,), (3,)], {"num_groups": 1}, "rank 1"),
-        ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": 0}, "0 groups"),
-        ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": -3}, "-3 groups"),
     ],
     ids=str,
 )
 def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], attributes: dict[str, Any], message: str) -> None:
-    with pytest.raises(NotSupported, match=f"{op} 'node' .*{message}"):
+    with pytest.raises(OrtLiteError, match=f"{op} 'node' .*{message}"):
         op_program(op, [ramp(shape) for shape in inputs], attributes, opset=23)
 
 

@@ -51,9 +51,9 @@ def test_masks_and_a_past() -> None:
 @pytest.mark.parametrize(
     ("index", "given", "message"),
     [
-        (1, np.zeros((INPUT + 1, 3 * HIDDEN), np.uint8), "the weights do not fit: 9 against 8"),
-        (2, ramp((HIDDEN,)), "the bias does not fit the weights: 8 against 24"),
-        (8, ramp((2, 1, HEADS, 3, SIZE)), "the past does not go with what is new: 1 against 2"),
+        (1, np.zeros((INPUT + 1, 3 * HIDDEN), np.uint8), "weight, .* is 9, but I is 8"),
+        (2, ramp((HIDDEN,)), "bias, .* is 8, but W is 24"),
+        (8, ramp((2, 1, HEADS, 3, SIZE)), "past, .* is 1, but B is 2"),
     ],
 )
 @pytest.mark.parametrize("fixed", [False, True])

@@ -75,9 +75,9 @@ def test_concat_takes_over_what_has_the_result_s_scale() -> None:
 def test_scales_are_one_number() -> None:
     scales = np.full(4, 0.5, np.float32)
     inputs = [full((2, 4), "uint8"), scales, *parameters(0.02, 5, "uint8")[1:], *parameters(0.02, 5, "uint8")]
-    with pytest.raises(InvalidArgument, match="input 1 has 4 elements, expected 1"):
+    with pytest.raises(InvalidArgument, match=r"X_scale, .*has 4 elements"):
         run_op("QLinearSigmoid", inputs, {}, **MICROSOFT)
-    with pytest.raises(InvalidArgument, match="input 2 has 8 elements, expected 1"):
+    with pytest.raises(InvalidArgument, match=r"X_zero_point, .*has shape \[2, 4\], rank 2"):
         run_op("QLinearSigmoid", [inputs[2], scales[0], inputs[0], *inputs[3:]], {}, fixed=True, **MICROSOFT)
 
 

@@ -75,9 +75,9 @@ def test_weights_must_be_constant() -> None:
 @pytest.mark.parametrize(
     ("index", "given", "error", "message"),
     [
-        (1, full((1, INPUT, 4 * H - 1), "int8"), InvalidArgument, "dimensions of weights W: 27 against 28"),
-        (2, full((1, H, 5 * H), "int8"), InvalidArgument, "dimensions of weights R: 35 against 28"),
-        (1, full((2, INPUT, 4 * H), "int8"), InvalidArgument, "dimensions of weights W: 2 against 1"),
+        (1, full((1, INPUT, 4 * H - 1), "int8"), InvalidArgument, r"W, .* is 27, but 4\*hidden_size is 28"),
+        (2, full((1, H, 5 * H), "int8"), InvalidArgument, r"R, .* is 35, but 4\*hidden_size is 28"),
+        (1, full((2, INPUT, 4 * H), "int8"), InvalidArgument, "W, .* is 2, but directions is 1"),
         (8, ramp((1, 3), low=0.01), NotSupported, r"input 8 \(1, 3\), expected \(1,\) or \(1, 28\)"),
         (11, np.zeros(4 * H, np.int8), NotSupported, r"input 11 \(28,\), expected \(1,\) or \(1, 28\)"),
     ],

@@ -7,7 +7,6 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp
 
 
@@ -92,10 +91,10 @@ def test_a_scalar_has_one_axis_to_reduce(op: str) -> None:
 
 @pytest.mark.parametrize(
     ("axis", "message"),
-    [(ints(2), "axis 2 is out of range"), (ints(-3), "axis -3 is out of range"), (ints(0, 1), "2 axes, expected one")],
+    [(ints(2), "axis 2 is out of range"), (ints(-3), "axis -3 is out of range"), (ints(0, 1), "has 2 elements")],
     ids=str,
 )
 def test_an_axis_that_is_not_there_is_refused(axis: Array, message: str) -> None:
     for x in (ramp((3, 4)), ramp(())):
-        with pytest.raises(NotSupported, match=f"CumSum 'node' .*{message}"):
+        with pytest.raises(InvalidArgument, match=f"CumSum 'node' .*{message}"):
             op_program("CumSum", [x, axis], constants=[1])

@@ -68,8 +68,8 @@ def test_the_samples_of_a_huge_rectangle_are_limited() -> None:
     ("inputs", "attributes", "message"),
     [
         ([X[0], ROIS, BATCH], {}, "rank 3"),
-        ([X, ROIS, BATCH[:3]], {}, "numbers of batch indices and rectangles differ: 3 against 4"),
-        ([X, ROIS[:, :3], BATCH], {}, "the shape of the rectangles is another: 3 against 4"),
+        ([X, ROIS, BATCH[:3]], {}, "batch_indices, .* is 3, but R is 4"),
+        ([X, ROIS[:, :3], BATCH], {}, "rois, .* is 3[,;] it should be 4"),
         ([X, ROIS, BATCH], {"mode": "sum"}, "mode 'sum'"),
         ([X, ROIS, BATCH], {"sampling_ratio": -1}, "sampling_ratio -1"),
         ([X, ROIS, BATCH], {"sampling_ratio": 2**31}, "sampling_ratio"),
@@ -87,7 +87,7 @@ def test_regions_that_do_not_fit_are_refused(inputs: list[Array], attributes: di
 @pytest.mark.parametrize(
     ("x", "rois", "shape", "message"),
     [
-        (X, ramp((2, 4)), [2, 2], "the shape of the rectangles is another: 4 against 5"),
+        (X, ramp((2, 4)), [2, 2], "rois, .* is 4[,;] it should be 5"),
         (X, ramp((2, 5)), [2], "pooled_shape"),
         (X, ramp((2, 5)), [-1, -2], "regions of -1 cells"),
         (X[:, :, :, :0], np.zeros((1, 5), np.float32), [1, 1], "no pixels"),

@@ -47,7 +47,7 @@ X, FLAT = ramp((2, 3, 5, 8)), ramp((2, 5, 24))
     ("inputs", "attributes", "message"),
     [
         ([X, *caches(10, 3), IDS], {}, "a cache has rows of 3, expected 8 / 2"),
-        ([X, *caches(10, 4), IDS[:, :4]], {}, "position_ids do not fit: 4 against 5"),
+        ([X, *caches(10, 4), IDS[:, :4]], {}, "position_ids, .* is 4, but S is 5"),
         ([X, *caches(10, 250), IDS], {"rotary_embedding_dim": 500}, "500 of the 8 numbers of a head cannot be rotated"),
         ([X, *caches(10, 4), IDS], {"rotary_embedding_dim": -8}, "-8 / 2"),
     ],
@@ -61,11 +61,11 @@ def test_what_does_not_fit_is_named(inputs: list[Array], attributes: dict[str, i
 @pytest.mark.parametrize(
     ("inputs", "attributes", "message"),
     [
-        ([X, ints(3, 4), *caches(10, 4)], {}, "position_ids do not fit: 2 against 1"),
+        ([X, ints(3, 4), *caches(10, 4)], {}, "position_ids, .* is 2[,;] it should be 1"),
         ([X, IDS, *caches(10, 4)], {"is_packed_batching": 1}, "is_packed_batching"),
         ([FLAT, ints(0), *caches(10, 0)], {}, "24 columns do not make 0 heads|0 heads"),
-        ([FLAT, ints(), *caches(10, 4)], {}, "position_ids do not fit: 0 against 1"),
-        ([FLAT, ints(0), ramp((12,)), ramp((12,))], {}, "a cache of rank 1"),
+        ([FLAT, ints(), *caches(10, 4)], {}, "position_ids, .* is 0[,;] it should be 1"),
+        ([FLAT, ints(0), ramp((12,)), ramp((12,))], {}, "cos_cache, .*has rank 1"),
     ],
 )
 def test_what_does_not_fit_microsofts_is_named(

@@ -83,9 +83,9 @@ def test_positions_of_anything_read_nothing_but_the_image(mode: str, padding: st
 @pytest.mark.parametrize(
     ("grid", "attributes", "message"),
     [
-        ((1, 3, 3, 2), {}, "the grid does not fit the input: 1 against 2"),
-        ((2, 3, 3, 3), {}, "the grid does not fit the input: 3 against 2"),
-        ((2, 3, 3, 1, 2), {}, "the grid does not fit the input: 5 against 4"),
+        ((1, 3, 3, 2), {}, "grid, .* is 1, but N is 2"),
+        ((2, 3, 3, 3), {}, "grid, .* is 3, but rank-2 is 2"),
+        ((2, 3, 3, 1, 2), {}, "the ranks of grid and input differ: 5 against 4"),
         ((2, 3, 3, 2), {"mode": "area"}, "mode 'area'"),
         ((2, 3, 3, 2), {"padding_mode": "wrap"}, "padding_mode 'wrap'"),
     ],
@@ -101,10 +101,14 @@ def test_grids_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("theta", "size", "message"),
     [
-        ((1, 2, 3), (2, 1, 3, 4), "theta does not fit the size: 1 against 2"),
-        ((2, 2, 2), (2, 1, 3, 4), "theta does not fit the size: 2 against 3"),
-        ((2, 2, 3), (2, 1, 3, 4, 5), "theta does not fit the size: 2 against 3"),
-        ((2, 6), (2, 1, 3, 4), "2 axes against 3"),
+        ((1, 2, 3), (2, 1, 3, 4), "theta and size are of different batches: 1 against 2"),
+        ((2, 2, 2), (2, 1, 3, 4), r"theta, .* but k\+1|size, .* is 5, but k\+2 is 4"),
+        (
+            (2, 2, 3),
+            (2, 1, 3, 4, 5),
+            r"theta, .* but k\+1|size, .* is 5, but k\+2 is 4",
+        ),
+        ((2, 6), (2, 1, 3, 4), "theta, .*has rank 2"),
         ((2, 2, 3), (2, 1, 3), "a size of 3 numbers"),
         ((2, 2, 3), (2, 1, -3, -4), "a size of -3 along an axis"),
     ],

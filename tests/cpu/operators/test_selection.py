@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 
@@ -36,17 +35,17 @@ def test_nan_is_larger_than_any_number(dtype: str, largest: int, order: list[int
 
 
 def test_there_are_two_values_off_and_on() -> None:
-    with pytest.raises(InvalidArgument, match=r"OneHot 'node' .*there are 1 values, expected 2"):
+    with pytest.raises(InvalidArgument, match=r"values, .* is 1[,;] it should be 2"):
         run_op("OneHot", [np.array([1, 0]), ints(3), np.ones(1, np.float32)], fixed=True, constants=[1])
     program = op_program("OneHot", [np.array([1, 0]), ints(3), ramp((5,))], constants=[1])
-    with pytest.raises(InvalidArgument, match=r"OneHot 'node' .*there are 5 values, expected 2"):
+    with pytest.raises(InvalidArgument, match=r"OneHot 'node' .*is 5, it should be 2"):
         program([np.array([1, 0]), ramp((5,))])
 
 
 def test_a_triangle_is_that_of_a_matrix() -> None:
-    with pytest.raises(NotSupported, match="the input has rank 1, expected 2 or more"):
+    with pytest.raises(InvalidArgument, match="has rank 1; it should have 2 or more"):
         run_op("Trilu", [ramp((3,))])
-    with pytest.raises(NotSupported, match="k has 2 elements, expected 1"):
+    with pytest.raises(InvalidArgument, match=r"k, .* has 2 elements"):
         run_op("Trilu", [ramp((3, 3)), ints(0, 1)])
 
 

@@ -82,7 +82,7 @@ def test_what_is_cut_to_less_than_nothing_is_refused(pads: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize("value", [ramp((2,)), ramp((0,))], ids=str)
 def test_one_value_fills_what_is_added(value: Array) -> None:
-    with pytest.raises(InvalidArgument, match=r"there are (2|0) values to fill with, expected 1"):
+    with pytest.raises(InvalidArgument, match=r"constant_value, .*has 2 elements|constant_value, .*has 0 elements"):
         run_op("Pad", [ramp((2,)), ints(1, 1), value], constants=[1], fixed=True)
 
 
@@ -94,7 +94,7 @@ def test_a_mode_that_does_not_exist_is_declined() -> None:
 @pytest.mark.parametrize("sizes", [(5, -1), (-1, 5)], ids=str)
 def test_parts_are_not_negative(sizes: tuple[int, int]) -> None:
     program = op_program("Split", [ramp((4, 2)), ints(*sizes)], outputs=2, opset=18)
-    with pytest.raises(InvalidArgument, match=r"Split 'node' .*: (kernel .* would touch|a result would have)"):
+    with pytest.raises(InvalidArgument, match=r"split, .*has the element -1"):
         program([ramp((4, 2)), ints(*sizes)])
 
 

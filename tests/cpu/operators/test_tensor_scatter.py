@@ -32,9 +32,9 @@ def test_rows_that_do_not_fit_fail(starts: tuple[int, int]) -> None:
     [
         ((2, 7, 4), [], -2, "an update of 7 rows for a cache of 6"),
         ((2, 2, 3), [], -2, "the update does not fit the cache: 3 against 4"),
-        ((2, 2, 4), [ints(0)], -2, "write_indices do not fit the batch: 1 against 2"),
-        ((1, 6, 4), [ints(0, 0)], 0, "axis 0 of a cache of rank 3 .*; axis 0 is the batch"),
-        ((1, 6, 4), [ints(0, 0)], -3, "axis -3 of a cache of rank 3 .*; axis 0 is the batch"),
+        ((2, 2, 4), [ints(0)], -2, "write_indices, .* is 1, but B is 2"),
+        ((1, 6, 4), [ints(0, 0)], 0, "write_indices, .* is 2, but B is 1"),
+        ((1, 6, 4), [ints(0, 0)], -3, "write_indices, .* is 2, but B is 1"),
     ],
     ids=str,
 )

@@ -20,8 +20,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("position", "shape", "message"),
     [
-        (0, (2,), "input 0 has 2 elements, expected 1"),
-        (1, (0,), "input 1 has 0 elements, expected 1"),
+        (0, (2,), "R, .*has 2 elements"),
+        (1, (0,), "T, .*has 0 elements"),
         (3, (2, 2), "a weight and its gradient or state differ: 2 against 3"),
         (4, (3,), "1 axes against 2"),
     ],

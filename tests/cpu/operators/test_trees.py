@@ -293,7 +293,7 @@ def test_a_leaf_alone_looks_at_a_feature_too(fixed: bool) -> None:
 
 
 def test_rows_are_a_matrix() -> None:
-    with pytest.raises(NotSupported, match="the input has rank 3"):
+    with pytest.raises(InvalidArgument, match="has rank 3; it should have 1 or 2"):
         run_op("TreeEnsembleRegressor", [np.zeros((1, 2, 2), np.float32)], STUMP, **ML)
 
 

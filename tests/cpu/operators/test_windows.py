@@ -5,7 +5,6 @@ import pytest
 
 from ort_lite.dtypes import to_onnx
 from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceError
-from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, run_op
 
 
@@ -55,10 +54,10 @@ def test_edges_of_anything_write_nothing_but_the_spectrum(low: float, high: floa
 
 
 def test_sizes_that_are_not_one_number_are_refused() -> None:
-    with pytest.raises(NotSupported, match=r"HannWindow 'node' .*a size of 2 numbers"):
+    with pytest.raises(InvalidArgument, match=r"HannWindow 'node' .*has 2 elements"):
         op_program("HannWindow", [ints(3, 4)], constants=[0])
     edge = np.array(1, np.float32)
     with pytest.raises(ShapeInferenceError, match=r"MelWeightMatrix 'node'.*input 1 has 2 elements, expected one"):
         op_program("MelWeightMatrix", [np.array(4), ints(16, 16), np.array(8000), edge, edge], constants=[0, 1])
-    with pytest.raises(InvalidArgument, match=r"MelWeightMatrix 'node' .*'rate'.*0 bytes"):
+    with pytest.raises(InvalidArgument, match=r"sample_rate, .*has 0 elements"):
         run_op("MelWeightMatrix", [np.array(4), np.array(16), ints(), edge, edge], constants=[0, 1])

@@ -9,13 +9,12 @@ from functools import partial
 from importlib import import_module
 
 from ort_lite.inference import RuleFamily, ShapeRule
-from ort_lite_transforms.shapes.forms import with_form_check
 
 
 def rules_of(family: str) -> list[ShapeRule]:
     """The rules in a file of this folder."""
     found: list[ShapeRule] = import_module(f"ort_lite_transforms.shapes.{family}").RULES
-    return [with_form_check(rule) for rule in found]
+    return found
 
 
 def _read() -> dict[str, list[tuple[str, str]]]:

@@ -28,6 +28,9 @@ def _check_scale(op: Op) -> None:
         return
     if len(scale) != len(x):
         raise op.error(f"the scale has rank {len(scale)}; with block_size {block} it has that of x, {len(x)}")
+    for k in range(len(x)):
+        if k != axis:
+            common_dim(op, [x[k], scale[k]])
     dim, blocks = x[axis], scale[axis]
     if isinstance(dim, int) and isinstance(blocks, int) and blocks != -(-dim // block):
         raise op.error(

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, null, read_once
-from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -86,7 +85,6 @@ def bifurcation_detector(op: NodeLowering) -> None:
     guessed: Dim = 0 if guess is None else guess.size
     tokens, total = op.temporary("int64", (current.size + guessed,)), op.temporary("int64", (1,))
     suffix = op.output(1) if op.wants(1) else op.temporary("int64", (1,))
-    op.require(equal(before.size, 1), "prev_suffix_match_idx has {0} elements, expected 1", before.size)
     shortest, longest = op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3)
     if not 1 <= shortest <= longest:
         raise op.reject(f"min_ngram_size {shortest}, max_ngram_size {longest}")

@@ -30,10 +30,8 @@ def group_query_attention(op: NodeLowering) -> None:
     _check(op)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     q, k, v = _operands(op, heads, kv_heads)
-    op.agree(k.shape, v.shape, "keys and values differ in length or size")
-    batch, _, rows, _ = q.shape
+    rows = q.shape[2]
     lengths, total = op.input(5), op.scalar(6)
-    op.require(equal(lengths.size, batch), "seqlens_k has {0} elements, expected {1}", lengths.size, batch)
     before: Dim = op.raw(3).shape[2] if op.has(3) else 0
     fits = select(equal(total, before + rows), 1, (1 - less(before, total)) * (1 - less(total, rows)))
     op.require(fits, "total_sequence_length is {0}, for {1} new rows and a past of {2}", total, rows, before)
@@ -79,8 +77,6 @@ def _check(op: NodeLowering) -> None:
         raise op.reject("a past that is not of rank 4")
     if op.has(3) != op.has(4):
         raise op.reject("a past of keys without values, or of values without keys")
-    if op.has(3):
-        op.agree(op.raw(3).shape, op.raw(4).shape, "the pasts of keys and values differ")
 
 
 def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
@@ -103,7 +99,6 @@ def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     caches, interleaved = (op.input(7), op.input(8)), bool(op.attr("rotary_interleaved", 0))
     turned = caches[0].shape[-1] * 2 if caches[0].shape else 0
     if op.has(9):
-        op.agree(op.raw(9).shape, (x.shape[0], rows), "position_ids do not fit")
         steps = (select(later, rows, 0), later)
         emit_rotation(op, x, y, caches, op.input(9), steps, per_row=1 - later, turned=turned, interleaved=interleaved)
     else:

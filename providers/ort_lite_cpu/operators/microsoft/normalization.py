@@ -117,9 +117,6 @@ def skip_layer_normalization(op: NodeLowering) -> None:
     if not x.shape or not skip.shape:
         raise op.reject(f"an input of rank {len(x.shape)}, skip of rank {len(skip.shape)}")
     n, rows, skips = x.shape[-1], product(x.shape[:-1]), product(skip.shape[:-1])
-    op.agree((n, n), (skip.shape[-1], gamma.size), "x, skip and gamma differ in size")
-    for vector in (beta, bias):
-        op.agree([n], [n if vector is None else vector.size], "x, beta and bias differ in size")
     repeats = select(equal(rows, 0), 1, less(0, skips) * equal(modulo(rows, skips), 0))
     op.require(repeats, "{0} rows of skip do not repeat to {1}", skips, rows)
     y = op.output(0)
@@ -212,7 +209,6 @@ def embed_layer_normalization(op: NodeLowering) -> None:
     """Map ids (B, S) to (B, S, H), the number of steps that a mask leaves, and the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
     ids, segments, positions = op.input(0), op.optional(1), op.optional(8)
     words, places, kinds, gamma, beta = op.input(2), op.input(3), op.optional(4), op.input(5), op.input(6)
-    _require_embeddings(op)
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y
     segments = segments if kinds is not None else None
@@ -224,22 +220,6 @@ def embed_layer_normalization(op: NodeLowering) -> None:
     op.emit(embed, operands, g=shape, epsilon=epsilon, types=types, work=y.size * 2, message=_no_embedding)
     if op.wants(1):
         _mask_index(op)
-
-
-def _require_embeddings(op: NodeLowering) -> None:
-    """Require one row length for all tables and vectors, and one shape for ids, segment ids and mask."""
-    ids, n = op.raw(0).shape, op.raw(2).shape[1:]
-    if len(n) != 1:
-        raise op.reject(f"word embeddings of rank {1 + len(n)}; it should be 2")
-    for index, name in ((1, "segment ids"), (7, "mask")):
-        if op.has(index):
-            op.agree(op.raw(index).shape, ids, f"ids and {name} differ in shape")
-    for index, count in ((3, op.raw(3).shape[:1]), (4, op.raw(4).shape[:1] if op.has(4) else ()), (5, ()), (6, ())):
-        if op.has(index):
-            op.agree(op.raw(index).shape, (*count, *n), f"word embeddings and input {index} differ in length")
-    if op.has(8):
-        rows = (op.raw(8).shape or ids)[0]
-        op.agree(op.raw(8).shape, (select(equal(rows, 1), 1, ids[0]), ids[1]), "ids and position ids differ in shape")
 
 
 def _no_embedding(failure: "Failure") -> str:

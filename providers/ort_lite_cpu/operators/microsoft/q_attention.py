@@ -15,8 +15,6 @@ def q_attention(op: NodeLowering) -> None:
         if op.attr(attribute, 0):
             raise op.reject(attribute)
     x, hidden = op.input(0), op.raw(1).shape[1]
-    op.agree(op.raw(1).shape, (x.shape[-1], hidden), "the weights do not fit")
-    op.agree(op.raw(2).shape, (hidden,), "the bias does not fit the weights")
     total = integer_product(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
     factor = quotient(op, [parameter(op, 3), parameter(op, 4)])
     projected = formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(2)).tensor()

@@ -7,7 +7,6 @@ operator documentation, QLinearAdd-1 and so on.
 from functools import partial
 
 from ort_lite.dtypes import DType
-from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, reread
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
@@ -28,8 +27,6 @@ from ort_lite_cpu.types import NATIVE_TYPES
 
 def _one(op: NodeLowering, index: int) -> Parameter:
     """Return the scale or zero point in input `index`: one for the whole tensor."""
-    size = op.raw(index).size
-    op.require(equal(size, 1), f"input {index} has {{0}} elements, expected 1", size)
     return parameter(op, index)
 
 

@@ -167,14 +167,12 @@ class QuantizedLayer(Layer):
         self.held = op.store(quantize(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
     def _check_weights(self) -> None:
-        """Require as many weights, scales and zero points as the layer has."""
+        """Require as many scales and zero points as the layer has."""
         op, columns = self.op, self.gates * self.size
-        for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
-            op.agree(op.raw(index).shape, (self.directions, rows, columns), f"dimensions of weights {'WR'[index == R]}")
-            for parameter in (scale, zero):
-                own = self._constant(parameter).shape
-                if own not in ((self.directions,), (self.directions, columns)):
-                    raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
+        for parameter in (W_SCALE, W_ZERO, R_SCALE, R_ZERO):
+            own = self._constant(parameter).shape
+            if own not in ((self.directions,), (self.directions, columns)):
+                raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
 
     def _until_longest(self) -> Tensor:
         """Return x with zeros that do not affect its scale after the end of the longest sequence."""
