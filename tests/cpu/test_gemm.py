@@ -88,7 +88,7 @@ def test_every_edge_of_the_depth(k: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 1030), ("float64", 1027)])
 def test_one_row_and_a_matrix_beyond_a_cache(dtype: str, k: int) -> None:
-    """Several panels at once, and what is left of them one by one, the last one narrow: the same bits, however many there are."""
+    """The last panel is narrow. The bits are the same, however many parts share the panels."""
     a, b, n = random(1, k, dtype=dtype), random(k, 301, dtype=dtype, seed=1), 301
     bias = random(n, dtype=dtype, seed=2)
     assert k * n > KEPT

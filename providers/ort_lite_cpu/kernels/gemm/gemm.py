@@ -4,11 +4,10 @@ import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, StridedProduct, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
-from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
@@ -84,13 +83,9 @@ def gemm(
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
-    streams = m == 1 and k * n > KEPT and null(residual)  # one_row writes sums before it finishes them
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
-        if streams:
-            whole = TileEpilogue(0, bias, residual, act.low, act.high)
-            one_row(a, b, c, n, k, left, right, whole, tile.vectors, tile.lanes)
-        for piece in range(0 if streams else pieces):
+        for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
             mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
