@@ -121,7 +121,7 @@ def _document(provider: str, costs: dict[str, float], why: str) -> Document:
         "facts": [],
         "providers": [{"name": name, "device": name[:3]} for name in (SAMPLE, CPU)],
         "operators": {},
-        "values": {f"v{k}": FLOATS for k in range(len(names) + 1)},
+        "values": {f"v{k}": FLOATS for k in range(len(names) + 1)} | {"v2": FLOATS | {"symbolic": "float32[N]"}},
         "nodes": {
             name: {
                 "name": name,

@@ -49,9 +49,10 @@ def test_a_node_has_its_kernel_and_the_reasons_against_others(open_tab: OpenTab)
         *("compiled as\nfirst<f32>", "Predictions are for one thread."),
     ):
         assert line in text
-    assert "Open dimensions" not in text and "not the cheapest" not in text
+    assert "open dimensions" not in text and "not the cheapest" not in text
     text = why_this_kernel(page, "Neg")
     assert "first: faster\n100 µs (0.5 times as much)" in text and "The kernel is not the cheapest" in text
+    assert "For open dimensions they assume nominal sizes" in text
     assert why_this_kernel(page, "Exp") == ""
 
 

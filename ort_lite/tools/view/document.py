@@ -208,7 +208,7 @@ class KernelData(TypedDict):
     kernels: list[str]  # with their types and static parameters
     taken: str
     runner_up: str  # "" if no other candidate fits
-    costs: dict[str, CandidateData]  # by candidate; open dimensions count as 256
+    costs: dict[str, CandidateData]  # by candidate; at nominal sizes of open dimensions, mostly 256
     rejected: dict[str, str]  # why each of the others does not fit
 
 

@@ -40,7 +40,7 @@ class NodeTime(Record):
     kernel: str = ""
     runner_up: str = ""
     predicted: float | None = None
-    """The predicted seconds of the kernel in one thread, with 256 for each open dimension; None if there is no prediction."""
+    """The predicted seconds of the kernel in one thread, at nominal sizes of open dimensions; None if there is no prediction."""
 
 
 class Profile(Record):

@@ -13,7 +13,10 @@ COLUMNS = (
     *("node", "operator", "ms", "predicted ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit"),
     *("kernel", "runner-up", "shapes"),
 )
-PREDICTIONS = "Predicted times are those of the kernel in one thread. Each open dimension counts as 256."
+PREDICTIONS = (
+    "Predicted times are those of the kernel in one thread. For open dimensions they assume nominal sizes, mostly 256, instead of "
+    "those of this run."
+)
 ABOVE_PEAK = (
     "More than 100% of peak: the operands were in a cache, which is faster than the memory that the peak measures, or the kernel "
     "needs fewer operations than the operator's definition (Winograd convolutions, products of small integers)."

@@ -120,7 +120,7 @@ function predictionNote(model, key, { taken, costs }) {
   const pinned = Object.values(costs).some((cost) => totalCost(cost) < totalCost(costs[taken]));
   return [
     "Predictions are for one thread.",
-    hasOpenSizes(model, key) ? "Open dimensions count as 256." : "",
+    hasOpenSizes(model, key) ? "For open dimensions they assume nominal sizes, mostly 256." : "",
     pinned ? "The kernel is not the cheapest: its provider or a config entry chose it." : "",
   ].join(" ");
 }
