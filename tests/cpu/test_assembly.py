@@ -45,7 +45,7 @@ def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
 
 
 def few(transposed: bool) -> Spec:
-    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,i64,i64,*f32,*f32,f64,f64)"
+    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(few_rows.few_rows, signature, {"transposed": transposed})
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.few_rows import FEW, StridedProduct, few_rows
+from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
@@ -145,8 +145,8 @@ def matmul(
     """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
 
     a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
-    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used. If m is small,
-    packing would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
+    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used. Products of at most
+    `few` rows read b in place instead. Spec: ONNX MatMul-13.
     """
     m, n, k = each.m, each.n, each.k
     width = tile.vectors * tile.lanes
@@ -164,9 +164,9 @@ def matmul(
         w = shift(b, i0 * g.b0 + i1 * g.b1 + i2 * g.b2)
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
-        if m <= FEW:
+        if m <= each.few:
             mode = mode_of(True, True, bias, residual, clips)
-            own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale)
+            own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale, each.few)
             few_end = TileEpilogue(mode, bias, shift(residual, out), act.low, act.high)
             few_rows(x, w, shift(c, out), own, begin, end, few_end, transposed)
         else:
