@@ -15,7 +15,7 @@ from ort_lite.shapes.expr import Dim, modulo
 
 
 class Fact(Protocol):
-    """What is known of an operand: see `ort_lite.inference.Info`."""
+    """The known facts about an operand: see `ort_lite.inference.Info`."""
 
     @property
     def shape(self) -> Shape | None:

@@ -62,7 +62,7 @@ class ShapeTemplate(Record):
 
 
 class OperandTemplate(Record):
-    """What an operand's shape is, in each of its forms, and the limits of its elements; None: there is no limit."""
+    """The forms of an operand's shape, and the limits of its elements; None: there is no limit."""
 
     name: str
     forms: tuple[ShapeTemplate, ...]

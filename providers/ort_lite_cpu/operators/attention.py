@@ -54,8 +54,6 @@ def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> 
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
         return new
-    if past is not None and len(past.shape) != 4:
-        raise op.reject(f"a past of rank {len(past.shape)}")
     if past is None and len(new.tensor.shape) == 4 and new.at == 0:
         op.agree(op.info(index).shape or (), new.shape, "the heads that are passed on do not fit")
         op.alias(new.tensor, index)

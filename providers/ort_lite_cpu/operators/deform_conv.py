@@ -85,8 +85,6 @@ def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, g
 @operator("DeformConv", since=19, types=REAL)
 def lower_deform_conv(op: NodeLowering) -> None:
     """Emit DeformConv over two axes, as in onnxruntime. Needs memory for all taps of all positions. Spec: ONNX DeformConv-22."""
-    if len(op.raw(0).shape) != 4:
-        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")
     check_windows(op, 2)
     check_fit(op, op.raw(0).shape[2:], op.attr("kernel_shape") or op.raw(1).shape[2:])
     x, w, offset, bias, mask = op.input(0), op.input(1), op.input(2), op.optional(3), op.optional(4)

@@ -133,8 +133,6 @@ def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: in
 def non_max_suppression(op: NodeLowering) -> None:
     """Emit NonMaxSuppression with at most max_output_boxes_per_class boxes (default 0) per class. Spec: ONNX NonMaxSuppression-11."""
     boxes, scores = op.input(0), op.input(1)
-    if len(scores.shape) != 3:
-        raise op.reject(f"scores of rank {len(scores.shape)}; they should be (batches, classes, boxes)")
     batches, classes, n = scores.shape
     most: Dim = minimum(maximum(op.scalar(2), 0), n) if op.has(2) else 0
     pairs = batches * classes

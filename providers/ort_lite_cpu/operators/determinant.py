@@ -104,8 +104,6 @@ def lower_determinant(op: NodeLowering) -> None:
 
 def _rows(op: NodeLowering, x: Tensor) -> Dim:
     """Return the number of rows of the matrices."""
-    if len(x.shape) < 2:
-        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     return x.shape[-1]
 
 

@@ -131,8 +131,6 @@ def linear_attention(op: NodeLowering) -> None:
         raise op.reject(f"{heads} heads of queries for {kv_heads} of keys")
     q, k, v = (op.input(index) for index in range(3))
     past, decay, beta = (op.optional(index) for index in (3, 4, 5))
-    if any(x is not None and len(x.shape) != 3 for x in (q, k, v, decay, beta)):
-        raise op.reject("queries, keys, values, decay and beta should have rank 3")
     batch, steps, _ = q.shape
     size, width = floordiv(k.shape[2], kv_heads), floordiv(v.shape[2], kv_heads)
     past = None if past is None else op.cast(past, v.dtype)

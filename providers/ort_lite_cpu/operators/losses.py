@@ -123,8 +123,6 @@ def lower_loss(op: NodeLowering) -> None:
     Spec: ONNX NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13.
     """
     x, labels = op.input(0), op.input(1)
-    if len(x.shape) < 2:
-        raise op.reject(f"scores of rank {len(x.shape)}; they should be (N, C, ...)")
     dims: Any = (*x.shape[:2], product(x.shape[2:]))
     softmax = op.node.op_type == "SoftmaxCrossEntropyLoss"
     reduction, ignored = choice(op, "reduction", "mean", ("none", "sum", "mean")), op.attr("ignore_index")

@@ -212,7 +212,6 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
 @operator("InstanceNormalization", types=REAL)
 def instance_normalization(op: NodeLowering) -> None:
     """Normalize each (n, c) plane by itself. Spec: ONNX InstanceNormalization-22."""
-    _require_channels(op)
     x, y = op.input(0), op.output(0)
     rows, n = product(x.shape[:2]), product(x.shape[2:])
     _emit(op, [x, op.input(1), op.input(2), y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
@@ -221,7 +220,6 @@ def instance_normalization(op: NodeLowering) -> None:
 @operator("GroupNormalization", since=18, types=REAL)
 def group_normalization(op: NodeLowering) -> None:
     """Normalize groups of channels together; scale and bias a channel (opset 18: a group). Spec: ONNX GroupNormalization-21."""
-    _require_channels(op)
     x, y = op.input(0), op.output(0)
     groups = op.attr("num_groups")
     channels = x.shape[1] // groups
@@ -229,11 +227,6 @@ def group_normalization(op: NodeLowering) -> None:
     run = area if op.version >= 21 else channels * area
     operands = [x, op.input(1), op.input(2), y, None, None]
     _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
-
-
-def _require_channels(op: NodeLowering) -> None:
-    if len(op.raw(0).shape) < 2:
-        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, ...)")
 
 
 @native
@@ -300,7 +293,6 @@ def _divide_by_power(x: Ptr, y: Ptr, n: int, factor: float, beta: float, bias: f
 @operator("LRN", types=REAL)
 def lrn(op: NodeLowering) -> None:
     """Emit LRN over channels-last images."""
-    _require_channels(op)
     if op.attr("size") < 1:
         raise op.reject(f"size {op.attr('size')}; it should be positive")
     order = channels_last(len(op.raw(0).shape))

@@ -297,8 +297,6 @@ def global_pools(op: NodeLowering) -> None:
     """Emit a pool of (N, C, spatial axes) to (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22, GlobalMaxPool-22, GlobalLpPool-22."""
     kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
     rank = len(op.raw(0).shape)
-    if rank < 2:
-        raise op.reject(f"an input of rank {rank}; it should be (N, C, ...)")
     emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
 
 

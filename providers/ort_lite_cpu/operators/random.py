@@ -166,8 +166,6 @@ def lower_bernoulli(op: NodeLowering) -> None:
 def lower_multinomial(op: NodeLowering) -> None:
     """Emit Multinomial."""
     x, y = op.input(0), op.output(0)
-    if len(x.shape) != 2:
-        raise op.reject(f"the input has rank {len(x.shape)}, expected 2")
     rows, classes = x.shape
     op.require(1 - equal(classes, 0), "there are no classes to draw from")
     totals = op.temporary("float64", x.shape)

@@ -41,8 +41,6 @@ def lower_reverse_sequence(op: NodeLowering) -> None:
     """Emit ReverseSequence."""
     x, lengths, y = op.input(0), op.input(1), op.output(0)
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
-    if len(x.shape) < 2:
-        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     if {time, batch} != {0, 1}:
         raise op.reject(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
     rows, columns, *rest = x.shape

@@ -52,9 +52,6 @@ class Layer:
         direction = choice(op, "direction", "forward", ("forward", "reverse", "bidirectional"))
         self.directions = 2 if direction == "bidirectional" else 1
         self.backward = [direction == "reverse", True][: self.directions]
-        for index, rank in ((1, 3), (2, 3), (3, 2), (4, 1), (5, 3), (6, 3), (7, 2)):
-            if op.has(index) and len(op.raw(index).shape) != rank:
-                raise op.reject(f"input {index} of rank {len(op.raw(index).shape)}, expected {rank}")
         hidden = op.attr("hidden_size")
         self.size: int = op.dim(2, self.hidden_axis) if hidden is None else hidden
         if self.size < 0:

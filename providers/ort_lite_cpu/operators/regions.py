@@ -137,8 +137,6 @@ def lower_roi_align(op: NodeLowering) -> None:
 
 def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
     """Return input and output. Requires pixels if there are results, and `numbers` numbers in each rectangle, input 1."""
-    if len(op.raw(0).shape) != 4:
-        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, H, W)")
     x, y = op.input(0, LAST), op.output(0, LAST)
     for dim in y.shape[2:]:
         op.require(less(0, dim), "regions of {0} cells along an axis", dim)

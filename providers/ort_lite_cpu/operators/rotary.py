@@ -125,8 +125,6 @@ def emit_rotation(
 ) -> None:
     """Emit y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
-    if len(cosines.shape) < 2:
-        raise op.reject(f"a cache of rank {len(cosines.shape)}")
     size = x.shape[3]
     turned = size if same(turned, 0) else turned
     if not same(cosines.shape[-1] * 2, turned):

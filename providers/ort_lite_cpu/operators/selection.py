@@ -126,8 +126,6 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
 def trilu(op: NodeLowering) -> None:
     """Emit Trilu."""
     x, y = op.input(0), op.output(0)
-    if len(x.shape) < 2:
-        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     found = op.contents(1) if op.has(1) else (0,)
     if len(found) != 1:
         raise op.reject(f"k has {len(found)} elements, expected 1")

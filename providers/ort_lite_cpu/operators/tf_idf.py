@@ -97,8 +97,6 @@ class _Grams:
 
     def __init__(self, op: NodeLowering, pool: Sequence[int]) -> None:
         """`pool`: numbers of the items, one n-gram behind the other."""
-        if len(op.raw(0).shape) not in (1, 2):
-            raise op.reject(f"the input has rank {len(op.raw(0).shape)}; it should be (C) or (N, C)")
         shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
         columns = np.array(op.attr("ngram_indexes"), np.int64)
         if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:

@@ -163,7 +163,10 @@ def test_eight_bit_floats_are_multiplied_in_float32(a_type: str, b_type: str, y_
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize(
     ("zero", "message"),
-    [((3,), "3 zero points for 4 columns"), ((5, 4), "zero points for 5 rows of the right matrix, expected 1")],
+    [
+        ((3,), "b_zero_point, .* is 3[,;] it should be 1 or 4"),
+        ((5, 4), "zero points for 5 rows of the right matrix, expected 1"),
+    ],
     ids=str,
 )
 def test_zero_points_that_fit_no_columns_are_refused(

@@ -58,7 +58,7 @@ def test_weights_and_scores_that_do_not_fit_are_refused(op: str) -> None:
         for count in (0, 4, 6):
             with pytest.raises(InvalidArgument, match=f"{op} 'node' .*is {count}, but C is 5"):
                 run_op(op, [x, labels, np.ones(count, np.float32)], opset=13, fixed=fixed)
-        with pytest.raises(NotSupported, match=f"{op} 'node' .*scores of rank 1"):
+        with pytest.raises(InvalidArgument, match=f"{op} 'node' .*has rank 1"):
             run_op(op, [x[0], labels], opset=13, fixed=fixed)
         with pytest.raises(NotSupported, match=f"{op} 'node' .*reduction 'max'"):
             run_op(op, [x, labels], {"reduction": "max"}, opset=13, fixed=fixed)

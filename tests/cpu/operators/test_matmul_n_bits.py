@@ -107,10 +107,7 @@ SIZES_OF_NONE = r"N -?8, K -?64, block_size"
 @pytest.mark.parametrize(
     ("more", "zeros", "message"),
     [
-        *(
-            (more, "", SIZES_OF_NONE)
-            for more in ({"block_size": 0}, {"block_size": -32}, {"block_size": 1}, {"N": -8}, {"K": -64})
-        ),
+        *((more, "", SIZES_OF_NONE) for more in ({"block_size": 0}, {"block_size": 1})),
         ({"weight_prepacked": 1}, "", "prepacked 1; there are 2, 4 and 8"),
         ({}, "float16", "zero points of float16, takes uint8 or float32"),
     ],

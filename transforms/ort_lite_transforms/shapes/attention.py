@@ -16,7 +16,6 @@ def _heads(op: Op, index: int, name: str) -> tuple[Dim, Dim, Dim, Dim]:
     heads = op.attr(name)
     if not heads:
         raise op.error(f"{name} should be given for inputs of rank 3")
-    _check_share(op, shape[2], heads, f"input {index} has {shape[2]} features", name)
     return shape[0], heads, shape[1], floordiv(shape[2], heads)
 
 
@@ -78,13 +77,8 @@ def linear_attention(op: Op) -> list[Info]:
 def rotary_embedding(op: Op) -> list[Info]:
     """y like x; of rank 3 its heads lie side by side. Spec: ONNX RotaryEmbedding-23."""
     shape, heads = op.shape(0), op.attr("num_heads", 0)
-    if len(shape) == 3 and not op.node.domain and op.at_load:
-        if heads < 1:
-            raise op.error(f"num_heads is {heads}, but an input of rank 3 needs 1 or more")
-        _check_share(op, shape[2], heads, f"the input has {shape[2]} features", "num_heads")
-    size = shape[-1]
-    if op.at_load and len(shape) == 4 and not op.node.domain and isinstance(size, int) and size % 2:
-        raise op.error(f"heads of {size} elements cannot be rotated in pairs")
+    if len(shape) == 3 and not op.node.domain and op.at_load and heads < 1:
+        raise op.error(f"num_heads is {heads}, but an input of rank 3 needs 1 or more")
     return [like(op)]
 
 

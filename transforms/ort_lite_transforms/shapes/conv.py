@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum, product
-from ort_lite_transforms.shapes.operands import common_dim
 
 
 def per_axis(op: Op, name: str, rank: int, default: int) -> list[int]:
@@ -59,8 +58,6 @@ def conv_shape(op: Op, x: Shape, w: Shape) -> list[Dim]:
     """(N, C, ...) and (M, C / group, ...) -> (N, M, ...)."""
     if len(x) < 3 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
-    common_dim(op, [x[1], w[1] * op.attr("group", 1)])
-    _check_groups(op, w[0])
     return [x[0], w[0], *windows(op, x[2:], _kernel(op, w))]
 
 
@@ -73,12 +70,6 @@ def _kernel(op: Op, w: Shape) -> Sequence[Dim]:
     ):
         raise op.error(f"kernel_shape {list(given)} is not that of the weight, {[str(dim) for dim in w[2:]]}")
     return given
-
-
-def _check_groups(op: Op, channels: Dim) -> None:
-    group = op.attr("group", 1)
-    if op.at_load and isinstance(channels, int) and channels % group:
-        raise op.error(f"{channels} channels cannot be shared out to group {group}")
 
 
 @shape_rule("Conv")
@@ -110,8 +101,6 @@ def conv_transpose_shape(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, D
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
-    common_dim(op, [x[1], w[0]])
-    _check_groups(op, w[0])
     front = [x[0], w[1] * op.attr("group", 1)]
     _check_output_padding(op, rank)
     wanted = op.attr("output_shape")

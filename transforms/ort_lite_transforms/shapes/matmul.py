@@ -35,29 +35,13 @@ def gemm_shape(op: Op, a: Shape, b: Shape) -> list[Dim]:
     """(M, N) of two matrices, either of them transposed or not."""
     if len(a) != 2 or len(b) != 2:
         raise op.error("both operands should have rank 2")
-    m, k = a[::-1] if op.attr("transA", 0) else a
-    inner, n = b[::-1] if op.attr("transB", 0) else b
-    common_dim(op, [k, inner])
-    return [m, n]
+    return [a[1 if op.attr("transA", 0) else 0], b[0 if op.attr("transB", 0) else 1]]
 
 
 @shape_rule("Gemm")
 def gemm(op: Op) -> list[Info]:
     """Spec: ONNX Gemm-13."""
-    dims = gemm_shape(op, op.shape(0), op.shape(1))
-    c = op.info(2).shape if op.has(2) else None
-    if (
-        op.at_load
-        and c is not None
-        and (len(c) > 2 or any(not _becomes(one, dim) for one, dim in zip(c[::-1], dims[::-1], strict=False)))
-    ):
-        raise op.error(f"C [{', '.join(map(str, c))}] does not broadcast to [{', '.join(map(str, dims))}]")
-    return [op.tensor(op.dtype(0), dims)]
-
-
-def _becomes(one: Dim, dim: Dim) -> bool:
-    """Return True if a dim may be broadcast to another."""
-    return not isinstance(one, int) or one == 1 or not isinstance(dim, int) or one == dim
+    return [op.tensor(op.dtype(0), gemm_shape(op, op.shape(0), op.shape(1)))]
 
 
 @shape_rule("Einsum")

@@ -5,7 +5,7 @@ from ort_lite.inference import Info, Op, shape_rule
 from ort_lite_transforms.shapes.elementwise import like
 
 
-@shape_rule("InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
+@shape_rule("GroupNormalization", "InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
 def normalization(op: Op) -> list[Info]:
     """y like x. Spec: ONNX LRN-13 and others."""
     return [like(op)]
@@ -16,15 +16,6 @@ def along_axis(op: Op) -> list[Info]:
     """y like x. The default axis is 1 before version 13, which a vector does not have. Spec: ONNX Softmax-11, -13."""
     if op.version < 13 and op.attr("axis") is None:
         op.axis(1, len(op.shape(0)))
-    return [like(op)]
-
-
-@shape_rule("GroupNormalization")
-def group_normalization(op: Op) -> list[Info]:
-    """y like x, whose channels are shared out to groups. Spec: ONNX GroupNormalization-21."""
-    shape, groups = op.shape(0), op.attr("num_groups")
-    if op.at_load and isinstance(channels := shape[1], int) and channels % groups:
-        raise op.error(f"{channels} channels cannot be shared out to num_groups {groups}")
     return [like(op)]
 
 
@@ -59,4 +50,4 @@ def layer_normalization(op: Op) -> list[Info]:
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
-RULES = [*normalization, *along_axis, *group_normalization, *rms_normalization, *batch_normalization, *layer_normalization]
+RULES = [*normalization, *along_axis, *rms_normalization, *batch_normalization, *layer_normalization]

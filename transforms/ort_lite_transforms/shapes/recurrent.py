@@ -7,8 +7,6 @@ from ort_lite.shapes import Dim
 def recurrent_infos(op: Op, hidden: Dim) -> list[Info]:
     """Y, Y_h and Y_c of x (S, B, I), or (B, S, I) with `layout` 1."""
     shape, dtype = op.shape(0), op.dtype(0)
-    if len(shape) != 3:
-        raise op.error("the input should have rank 3: sequence, batch, features")
     _check_activations(op)
     directions = 2 if op.attr("direction", "forward") == "bidirectional" else 1
     if op.attr("layout", 0):

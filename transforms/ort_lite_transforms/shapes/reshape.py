@@ -3,7 +3,7 @@
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Call, Dim, Shape, Symbol, atoms, equal, floordiv, least, product, same, select
 from ort_lite_transforms.shapes.contents import elements, grid
-from ort_lite_transforms.shapes.operands import axes_of, common_dim, fresh_shape, integers, length_of, operand
+from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, integers, length_of, operand
 
 
 @shape_rule("Reshape")
@@ -177,9 +177,6 @@ def reverse_sequence(op: Op) -> list[Info]:
     shape, batch, time = op.shape(0), op.attr("batch_axis", 1), op.attr("time_axis", 0)
     if op.at_load and sorted((batch, time)) != [0, 1]:
         raise op.error(f"batch_axis {batch} and time_axis {time} should be 0 and 1, or 1 and 0")
-    lengths = op.info(1).shape
-    if op.at_load and lengths is not None:
-        common_dim(op, [shape[batch], lengths[0]])
     return [op.tensor(op.dtype(0), shape)]
 
 

@@ -100,8 +100,6 @@ def grid_sample(op: Op) -> list[Info]:
     shape, grid = op.shape(0), op.shape(1)
     if op.at_load and len(grid) != len(shape):
         raise op.error(f"the grid has rank {len(grid)}, the image {len(shape)}")
-    if op.at_load:
-        common_dim(op, [grid[-1], len(shape) - 2])
     return [op.tensor(op.dtype(0), [*shape[:2], *grid[1:-1]])]
 
 
@@ -112,8 +110,7 @@ def affine_grid(op: Op) -> list[Info]:
     if op.at_load and len(size) not in (4, 5):
         raise op.error(f"size {list(size)} should be 4 numbers, or 5")
     if op.at_load and theta is not None:
-        for dim, wanted in zip(theta, (size[0], len(size) - 2, len(size) - 1), strict=True):
-            common_dim(op, [dim, wanted])
+        common_dim(op, [theta[0], size[0]])
     return [op.tensor(op.dtype(0), [size[0], *size[2:], len(size) - 2])]
 
 

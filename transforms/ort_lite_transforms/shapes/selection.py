@@ -53,8 +53,6 @@ def one_hot(op: Op) -> list[Info]:
     if op.at_load and isinstance(depth, int) and depth < 1:
         raise op.error(f"depth is {depth}, expected 1 or more")
     axis = op.attr("axis", -1)
-    if not -len(shape) - 1 <= axis <= len(shape):
-        raise op.error(f"axis {axis} is out of range [{-len(shape) - 1}, {len(shape)}]")
     at = axis + len(shape) + 1 if axis < 0 else axis
     return [op.tensor(dtype, [*shape[:at], depth, *shape[at:]])]
 

@@ -134,8 +134,6 @@ def split(op: Op) -> list[Info]:
         sizes = _equal_parts(op, shape[axis], count)
     if len(sizes) != count:
         raise op.error(f"{count} outputs, but {len(sizes)} sizes")
-    if op.at_load and any(isinstance(size, int) and size < 0 for size in sizes):
-        raise op.error(f"split {list(sizes)}: a size is negative")
     total = sum(sizes[1:], sizes[0])
     if isinstance(total, int) and isinstance(shape[axis], int) and total != shape[axis]:
         raise op.error(f"parts {list(sizes)} do not make up {shape[axis]}, axis {axis}")
@@ -258,10 +256,6 @@ def tile(op: Op) -> list[Info]:
     if repeats is None:
         op.needs(ContentsUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
-    if len(repeats) != len(shape):
-        raise op.error(f"repeats {list(repeats)} should be {len(shape)} numbers")
-    if op.at_load and any(isinstance(count, int) and count < 0 for count in repeats):
-        raise op.error(f"repeats {list(repeats)} are negative")
     dims = [dim * count for dim, count in zip(shape, repeats, strict=True)]
     contents = op.contents_or_none(0)
     if contents is not None and _are_few(dims):

@@ -59,8 +59,6 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
     op.require(equal(every, hidden), "queries, keys and values have {0} columns, their projections {1}", every, hidden)
     q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
     earlier = op.optional(past)
-    if earlier is not None and len(earlier.shape) != 5:
-        raise op.reject(f"a past of rank {len(earlier.shape)}")
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
         k, v = _join_both(op, earlier, k, v)
@@ -159,8 +157,6 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
 def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: int) -> Heads:
     """Emit output `index`: the past (batch, heads, room, size) with the new rows behind the first `before`. Return the valid rows."""
     batch, heads, rows, size = new.shape
-    if len(past.shape) != 4:
-        raise op.reject(f"a past of rank {len(past.shape)}")
     room, total = past.shape[2], before + rows
     op.agree(past.shape, (batch, heads, room, size), "the past does not go with what is new")
     fits = (1 - less(before, 0)) * (1 - less(room, total))
@@ -233,8 +229,6 @@ def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, p
 def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim, width: Dim | None) -> Heads:
     """Return rows of the past from the sequences that each beam came by: `rows` (groups, beams, columns) has the beam of each row."""
     batch, heads, total, size = kept.shape
-    if len(rows.shape) != 3:
-        raise op.reject(f"cache_indirection of rank {len(rows.shape)}")
     groups, beams, columns = rows.shape
     if width is not None:
         op.require(equal(width, beams), "beam_width is {0}, cache_indirection is for {1} beams", width, beams)
@@ -300,8 +294,6 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
 def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
     """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys); `wanted` has these sizes."""
     bias = op.input(index)
-    if len(bias.shape) != 4:
-        raise op.reject(f"an attention bias of rank {len(bias.shape)}; it should be 4")
     expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
     op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
     return bias

@@ -79,9 +79,6 @@ def bifurcate(
 def bifurcation_detector(op: NodeLowering) -> None:
     """Emit BifurcationDetector. O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
     source, current, before, guess = op.input(0), op.input(1), op.input(2), op.optional(3)
-    for tensor in (source, current, guess):
-        if tensor is not None and len(tensor.shape) != 1:
-            raise op.reject(f"{tensor.name!r} has rank {len(tensor.shape)}, expected 1")
     guessed: Dim = 0 if guess is None else guess.size
     tokens, total = op.temporary("int64", (current.size + guessed,)), op.temporary("int64", (1,))
     suffix = op.output(1) if op.wants(1) else op.temporary("int64", (1,))

@@ -27,7 +27,5 @@ def c_dist(op: NodeLowering) -> None:
     if metric not in ("euclidean", "sqeuclidean"):
         raise op.reject(f"metric {metric}")
     a, b, y = op.input(0), op.input(1), op.output(0)
-    if len(a.shape) != 2 or len(b.shape) != 2:
-        raise op.reject(f"the inputs have ranks {len(a.shape)} and {len(b.shape)}, expected 2")
     (m, k), n = a.shape, b.shape[0]
     op.emit(distances, [a, b, y], m=m, n=n, k=k, squared=metric == "sqeuclidean", work=y.size * k // 4)

@@ -74,8 +74,6 @@ def _check(op: NodeLowering) -> None:
         raise op.reject("keys without values, or values without keys")
     if op.attr("do_rotary", 0) and not (op.has(7) and op.has(8)):
         raise op.reject("do_rotary without cos_cache and sin_cache")
-    if any(op.has(index) and len(op.raw(index).shape) != 4 for index in (3, 4)):
-        raise op.reject("a past that is not of rank 4")
     if op.has(3) != op.has(4):
         raise op.reject("a past of keys without values, or of values without keys")
 

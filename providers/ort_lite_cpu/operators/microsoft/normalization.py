@@ -114,8 +114,6 @@ def skip_layer_normalization(op: NodeLowering) -> None:
     centred = op.node.op_type == "SkipLayerNormalization"
     x, skip, gamma = (op.input(index) for index in range(3))
     beta, bias = (op.optional(3), op.optional(4)) if centred else (None, op.optional(3))
-    if not x.shape or not skip.shape:
-        raise op.reject(f"an input of rank {len(x.shape)}, skip of rank {len(skip.shape)}")
     n, rows, skips = x.shape[-1], product(x.shape[:-1]), product(skip.shape[:-1])
     repeats = select(equal(rows, 0), 1, less(0, skips) * equal(modulo(rows, skips), 0))
     op.require(repeats, "{0} rows of skip do not repeat to {1}", skips, rows)

@@ -139,6 +139,4 @@ def float_rows(op: NodeLowering) -> tuple[Tensor, Dim, Dim]:
     """Return input 0 as float32 with its numbers of rows and of features; a vector is one row."""
     x = op.raw(0)
     x = op.input(0) if x.dtype == "float32" else op.store(op.cast(x, "float32"))
-    if not 1 <= len(x.shape) <= 2:
-        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
     return x, 1 if len(x.shape) == 1 else x.shape[0], x.shape[-1]

@@ -362,8 +362,6 @@ def tree_ensemble(op: NodeLowering) -> None:
 def _input(op: NodeLowering) -> tuple[Tensor, Any]:
     """Return the rows, and the type of thresholds and sums: float64 for float64 rows, else float32."""
     x = op.raw(0)
-    if not 1 <= len(x.shape) <= 2:
-        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
     x = op.input(0) if x.dtype in REAL else op.store(op.cast(x, "float32"))
     return x, to_numpy(x.dtype)
 
