@@ -18,6 +18,7 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.emitter import Emitter
@@ -365,7 +366,9 @@ class Builder:
         """Return a copy of the tensor."""
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
-        self.emit(node, primitives.copy, [source, target], named={"count": target.size}, work=tensor.size)
+        self.emit(
+            node, primitives.copy, [source, target], named={"count": target.size}, work=work_of_copy(target.dtype, target.size)
+        )
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:

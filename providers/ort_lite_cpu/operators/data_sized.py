@@ -12,7 +12,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
-from ort_lite_cpu.operators.gather import gather, sizes_table
+from ort_lite_cpu.operators.gather import gather, sizes_table, work_of_rows
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
 from ort_lite_cpu.types import PARTS
 
@@ -94,7 +94,15 @@ def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim
     """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
     y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
     outer, axis, count, inner = sizes
-    op.emit(gather, [bits(x), index, bits(y)], outer=outer, axis=axis, count=count, inner=inner * pieces, work=y.size)
+    op.emit(
+        gather,
+        [bits(x), index, bits(y)],
+        outer=outer,
+        axis=axis,
+        count=count,
+        inner=inner * pieces,
+        work=work_of_rows(y, inner),
+    )
 
 
 def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
