@@ -206,6 +206,7 @@ class Builder:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
+        serial: bool = False,
     ) -> None:
         """Add an instruction: see `NodeLowering.emit`. A checkpoint.
 
@@ -226,7 +227,9 @@ class Builder:
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for tensor in operands:
             self.look_at(tensor)
-        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
+        self.result.items.append(
+            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, serial=serial)
+        )
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         """Require a condition on sizes, for a node; a run fails with `message` if it does not hold."""

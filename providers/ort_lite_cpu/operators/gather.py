@@ -305,6 +305,16 @@ def lower_scatter_nd(op: NodeLowering) -> None:
     _scatter(op, scatter_nd, table, sizes, index_nd(0), {"y": product(shape)})
 
 
+UPDATE = 2.5
+"""The nanoseconds in which the place of an update is found."""
+
+
+def _work_of_updates(updates: Tensor, sizes: Sizes) -> Dim:
+    return linear_work(floordiv(updates.size, maximum(sizes.get("inner", 1), 1)), UPDATE) + work_of_copy(
+        updates.dtype, updates.size
+    )
+
+
 def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
     """Copy the input, then write updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
@@ -322,7 +332,8 @@ def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, mess
     y = op.output(0) if x.dtype == dtype else op.temporary(x.dtype, x.shape)
     op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
     written = [bits(updates), table, bits(y)] if how == "none" else [updates, table, y]
-    op.emit(kernel, [index, *written], **sizes, how=how, work=0, message=message, touched=touched)
+    work = _work_of_updates(updates, sizes)
+    op.emit(kernel, [index, *written], **sizes, how=how, work=work, serial=True, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 
@@ -336,7 +347,8 @@ def _scatter_complex(
     op.emit(primitives.copy, [x, made], count=made.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
     how = f"complex_{op.attr('reduction')}"
     twice: Touched = {name: _double(extent) if name != "index" else extent for name, extent in touched.items()}
-    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=0, message=message, touched=twice)
+    work = _work_of_updates(updates, sizes)
+    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=work, serial=True, message=message, touched=twice)
 
 
 def _double(extent: Extent) -> Extent:

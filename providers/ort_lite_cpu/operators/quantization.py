@@ -231,7 +231,7 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
     op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=linear_work(x.size * 4, BYTE))
-    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=0)
+    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=CHUNKS, serial=True)
     return scale, zero
 
 
