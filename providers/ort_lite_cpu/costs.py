@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from ort_lite.dtypes import DType, itemsize
 from ort_lite.native.calibration import read_factors
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
-from ort_lite.shapes import evaluate, symbols
+from ort_lite.shapes import ceildiv, evaluate, symbols
 from ort_lite.shapes.expr import Dim
 
+BYTE = 0.02
+"""The nanoseconds in which a byte comes from the caches, or goes to them, in a kernel that does little else."""
+ROW = 5.0
+"""The nanoseconds in which a kernel finds a row, besides what it does with its elements."""
+FRACTION = 1024
+"""The parts of a nanosecond in which work is counted for one element, row or byte."""
 NOMINAL = 256
 """The size that an open dimension counts as."""
 
@@ -30,6 +37,16 @@ class Costs(Record, eq=False):
     def predict(self, name: str, work: float) -> float:
         """Return the nanoseconds that a kernel needs for an amount of work."""
         return self.factors.get(name, 1.0) * work
+
+
+def linear_work(count: Dim, each: float) -> Dim:
+    """Return the work of `count` elements, rows or bytes that take `each` nanoseconds, 1 at least if there are any."""
+    return ceildiv(count * max(1, round(each * FRACTION)), FRACTION)
+
+
+def work_of_copy(dtype: DType, size: Dim) -> Dim:
+    """Return the work of a copy of `size` elements."""
+    return linear_work(size, 2 * itemsize(dtype) * BYTE)
 
 
 def nominal(dim: Dim) -> int:

@@ -60,6 +60,8 @@ class Instruction(Record, frozen=False):
     """The number of calls, each with all parts: see `run.loop`."""
     jump: int = 0
     """The number of instructions to jump by if the kernel returns TAKEN, backwards if negative; 0 if it is no jump."""
+    serial: bool = False
+    """True if the kernel has one part, however much work that is."""
     inside: str = ""
     """The end of errors for a node of a body: its name, and the node that it belongs to."""
 

@@ -244,6 +244,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
+        serial: bool = False,
         result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
@@ -254,7 +255,8 @@ class NodeLowering:
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
         to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
-        of a kernel that counts rounds * parts parts. result: where that of a kernel lies which ends with an activation, its `kind`.
+        of a kernel that counts rounds * parts parts. serial: the kernel has one part, however much work it is. result: where that of a
+        kernel lies which ends with an activation, its `kind`.
         Raises TypeError for a call that does not fit the kernel; the run fails, or lowering, where the kernel would touch more than an
         operand has.
         """
@@ -270,6 +272,7 @@ class NodeLowering:
             message=message,
             touched=touched,
             rounds=rounds,
+            serial=serial,
         )
         if result is not None and apart:
             from ort_lite_cpu.lowering.unfused import activate
