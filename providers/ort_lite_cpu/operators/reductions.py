@@ -3,6 +3,7 @@
 What is reduced is brought into one of two forms: the last axis of a matrix, or the middle one of (outer, n, inner).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -87,6 +88,7 @@ class ReductionCase(Record, eq=False):
     axes: Sequence[int]
     kind: str
     """The kind, without regard to the type of x."""
+    numbers: ReductionNumbers
 
     @property
     def typed_kind(self) -> str:
@@ -122,16 +124,19 @@ class ReductionCase(Record, eq=False):
         kept = len(shape) - len(self.axes)
         return product(shape[axis] for axis in moved[:kept]), product(shape[axis] for axis in moved[kept:])
 
-    @property
-    def numbers(self) -> ReductionNumbers:
-        """The sizes as numbers."""
-        sizes = self.middle if self.is_adjacent else (*self.rows, 1)
-        return ReductionNumbers(*map(nominal, sizes))
-
 
 def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
-    case = ReductionCase(op, x, y, axes, kind)
+    case = ReductionCase(op, x, y, axes, kind, _numbers(x, axes))
     choose(op, CANDIDATES, case).emit(case)
+
+
+def _numbers(x: Tensor, axes: Sequence[int]) -> ReductionNumbers:
+    """Return the sizes of a reduction of `axes` as numbers."""
+    sizes = [nominal(dim) for dim in x.shape]
+    n, first, last = math.prod(sizes[axis] for axis in axes), *((axes[0], axes[-1] + 1) if axes else (0, 0))
+    if len(axes) != last - first:
+        return ReductionNumbers(math.prod(sizes) // max(n, 1), n, 1)
+    return ReductionNumbers(math.prod(sizes[:first]), n, math.prod(sizes[last:]))
 
 
 # --- Candidates
@@ -158,7 +163,7 @@ def _reject_middle(case: ReductionCase) -> str:
 def _moves(case: ReductionCase) -> float:
     """Return the nanoseconds in which axes that are reduced are moved behind the others."""
     moved = case.order != sorted(case.order)
-    return MOVE + MOVED * nominal(case.x.size) if moved else 0.0
+    return MOVE + MOVED * case.numbers.rows * case.numbers.n if moved else 0.0
 
 
 def _moved(case: ReductionCase) -> Tensor:
