@@ -34,6 +34,7 @@ from ort_lite_cpu.operators.product_costs import (
     ProductNumbers,
     few_rows,
     rows_of,
+    work_in_place,
     work_of_dots,
     work_of_either,
     work_of_gemm,
@@ -302,7 +303,8 @@ def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNum
     batch = 1 if shared else max(math.prod(dim for dim in x.shape[:-2] if isinstance(dim, int)) for x in (a, b))
     rows = rows_of(product(a.shape[:-1]) if shared else a.shape[-2])
     tile = tile_for(a.tensor.native, op.target)
-    return ProductNumbers(batch, rows, nominal(b.shape[-1]), nominal(a.shape[-1]), tile, b.is_read_by_columns)
+    n, k, constant = nominal(b.shape[-1]), nominal(a.shape[-1]), b.constant is not None
+    return ProductNumbers(batch, rows, n, k, tile, b.is_read_by_columns, constant)
 
 
 def _reject_gemm(case: ProductCase) -> str:
@@ -358,14 +360,14 @@ CANDIDATES: Final = (
     Candidate[ProductCase](
         "matmul-dots",
         _reject_dots,
-        lambda case: sum(case.numbers.rows) * work_of_dots(case.numbers),
+        lambda case: work_in_place(case.numbers, work_of_dots),
         _emit_dots,
         lambda case: case.moves,
     ),
     Candidate[ProductCase](
         "matmul-rows",
         _reject_rows,
-        lambda case: sum(case.numbers.rows) * work_of_row(case.numbers),
+        lambda case: work_in_place(case.numbers, work_of_row),
         partial(_emit_computed, few=ALL),
         lambda case: case.moves,
     ),

@@ -5,6 +5,7 @@ That one multiplies and adds RATE pairs of float32 in a nanosecond. Open sizes c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ort_lite.shapes.expr import Dim
@@ -14,9 +15,10 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile
 RATE = 52.0
 """The products of float32 in a nanosecond, of a whole register tile."""
 READ, FAR = 0.045, 0.08
-"""The nanoseconds in which an element of b is read, and those that it waits for if b has more than NEAR elements.
+"""The nanoseconds in which an element of b is read, and those that it waits for memory.
 
-A pass over a panel of b takes no less, for one row or two.
+A pass over a panel of b takes no less than reading it, for one row or two. Constants are read from memory once, since a model has more
+than caches hold, and what has more than NEAR elements each time.
 """
 NEAR = 1 << 18
 """The most elements of a b that the second cache level holds."""
@@ -49,11 +51,8 @@ class ProductNumbers(NamedTuple):
     tile: Tile
     columns: bool
     """True if the elements of a column of b are adjacent, rather than those of a row."""
-
-    @property
-    def waits(self) -> float:
-        """The nanoseconds that one reading of b waits for memory."""
-        return self.batch * self.n * self.k * FAR if self.n * self.k > NEAR else 0.0
+    constant: bool = False
+    """True if b is a constant."""
 
     @property
     def panels(self) -> int:
@@ -79,9 +78,15 @@ def work_of_tiles(p: ProductNumbers) -> float:
     return p.batch * p.k * work
 
 
+def work_of_memory(p: ProductNumbers, readings: int) -> float:
+    """Return the nanoseconds for which a number of readings of b wait for memory."""
+    far = readings if p.n * p.k > NEAR else min(readings, int(p.constant))
+    return far * p.batch * p.n * p.k * FAR
+
+
 def work_of_gemm(p: ProductNumbers) -> float:
     """Return the work of a product with a constant matrix."""
-    return work_of_tiles(p) + len(p.rows) * p.waits
+    return work_of_tiles(p) + len(p.rows) * work_of_memory(p, 1)
 
 
 def work_of_packing(p: ProductNumbers, costs: Costs) -> float:
@@ -93,28 +98,33 @@ def work_of_packing(p: ProductNumbers, costs: Costs) -> float:
 
 def work_of_panels(p: ProductNumbers, costs: Costs) -> float:
     """Return the work of a product whose panels are packed as they are used."""
-    return work_of_tiles(p) + len(p.rows) * work_of_packing(p, costs)
+    return work_of_tiles(p) + len(p.rows) * (work_of_packing(p, costs) + work_of_memory(p, int(p.constant)))
 
 
 def work_of_row(p: ProductNumbers) -> float:
     """Return the work of one row of the result, by rows of b."""
-    return p.batch * p.k * max(STEP, ADDED * p.n) + p.waits
+    return p.batch * p.k * max(STEP, ADDED * p.n)
 
 
 def work_of_dots(p: ProductNumbers) -> float:
     """Return the work of one row of the result, by columns of b."""
-    return p.batch * p.n * (SUMMED + MULTIPLIED * p.k) + p.waits
+    return p.batch * p.n * (SUMMED + MULTIPLIED * p.k)
+
+
+def work_in_place(p: ProductNumbers, row: Callable[[ProductNumbers], float]) -> float:
+    """Return the work of a product that reads b for each row of the result, which takes the work `row`."""
+    return sum(p.rows) * row(p) + sum(work_of_memory(p, rows) for rows in p.rows)
 
 
 def few_rows(p: ProductNumbers, costs: Costs) -> int:
     """Return the most rows for which reading b in place takes less time than packing it: ALL if each row does."""
-    in_place = work_of_dots(p) if p.columns else work_of_row(p)
+    in_place = (work_of_dots if p.columns else work_of_row)(p) + work_of_memory(p._replace(constant=False), 1)
     more = in_place - work_of_tiles(p._replace(rows=(p.tile.rows,))) / p.tile.rows
     return int(work_of_packing(p, costs) / more) if more > 0 else ALL
 
 
 def work_of_either(p: ProductNumbers, costs: Costs) -> float:
     """Return the work of a product that reads b in place for few rows, and packs it for more."""
-    few, in_place = few_rows(p, costs), work_of_dots(p) if p.columns else work_of_row(p)
-    each = [rows * in_place if rows <= few else work_of_panels(p._replace(rows=(rows,)), costs) for rows in p.rows]
-    return sum(each)
+    few, row = few_rows(p, costs), work_of_dots if p.columns else work_of_row
+    parts = [p._replace(rows=(rows,)) for rows in p.rows]
+    return sum(work_in_place(part, row) if part.rows[0] <= few else work_of_panels(part, costs) for part in parts)
