@@ -19,6 +19,8 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, evaluate, symbols
 from ort_lite.shapes.expr import Dim
 
+RATE = 52
+"""The products of float32 that the reference CPU adds up in a nanosecond, in whole register tiles."""
 BYTE = 0.02
 """The nanoseconds in which a byte comes from the caches, or goes to them, in a kernel that does little else."""
 ROW = 5.0

@@ -9,15 +9,15 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, floordiv, less, maximum, minimum, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.costs import nominal
+from ort_lite_cpu.costs import RATE, nominal
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
-PRODUCTS, PRODUCTS_IN_PLACE = 52, 20
-"""The products of a nanosecond: over the register tile, and with keys and values that are read in place, once for each row."""
+RATE_IN_PLACE = 20
+"""The products of a nanosecond with keys and values that are read in place, once for each row."""
 SOFTMAX, SOFTMAX_IN_PLACE = 26, 40
 """The products that take as long as the softmax takes for one score."""
 PACK = 5
@@ -139,7 +139,7 @@ class AttentionCase(Record, eq=False):
 # --- Predicted costs
 def work_of_attend(n: AttentionSizes) -> Dim:
     """Return the nanoseconds over packed heads, without the packing."""
-    return n.scores * (n.size + n.value_size + SOFTMAX) // PRODUCTS
+    return n.scores * (n.size + n.value_size + SOFTMAX) // RATE
 
 
 def work_of_packing(n: AttentionSizes) -> Dim:
@@ -149,7 +149,7 @@ def work_of_packing(n: AttentionSizes) -> Dim:
 
 def work_of_few(n: AttentionSizes) -> Dim:
     """Return the nanoseconds with keys and values in place."""
-    return n.scores * (n.size + n.value_size + SOFTMAX_IN_PLACE) // PRODUCTS_IN_PLACE
+    return n.scores * (n.size + n.value_size + SOFTMAX_IN_PLACE) // RATE_IN_PLACE
 
 
 def _cost_of_many(n: AttentionSizes) -> float:

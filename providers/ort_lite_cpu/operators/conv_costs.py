@@ -1,16 +1,12 @@
-"""Predicted work of the kernels of a convolution, in nanoseconds of one thread of the reference CPU.
-
-That one multiplies and adds RATE pairs of float32 in a nanosecond. Open sizes count as numbers (see `nominal`).
-"""
+"""Predicted work of the kernels of a convolution, in nanoseconds of one thread of the reference CPU (see `ort_lite_cpu.costs`)."""
 
 from __future__ import annotations
 
+from ort_lite_cpu.costs import RATE
 from ort_lite_cpu.kernels.gemm import pixels, winograd
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
-RATE = 52.0
-"""The products of float32 in a nanosecond."""
 WEIGHT, ELEMENT = 0.13, 0.06
 """The nanoseconds in which a weight comes from memory, and an element of an image from the caches or to them."""
 TRANSFORM = 0.15

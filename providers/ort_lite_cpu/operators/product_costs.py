@@ -1,7 +1,4 @@
-"""Predicted work of the kernels of a matrix product, in nanoseconds of one thread of the reference CPU.
-
-That one multiplies and adds RATE pairs of float32 in a nanosecond. Open sizes count as numbers (see `nominal`).
-"""
+"""Predicted work of the kernels of a matrix product, in nanoseconds of one thread of the reference CPU (see `ort_lite_cpu.costs`)."""
 
 from __future__ import annotations
 
@@ -9,11 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.costs import NOMINAL, Costs
+from ort_lite_cpu.costs import NOMINAL, RATE, Costs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 
-RATE = 52.0
-"""The products of float32 in a nanosecond, of a whole register tile."""
 READ, FAR = 0.045, 0.08
 """The nanoseconds in which an element of b is read, and those that it waits for memory.
 
