@@ -1,6 +1,7 @@
 """Texts in slices: parts of each, a table of rows of parts, and two arrays side by side."""
 
 import re
+from array import array
 from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import add
@@ -14,7 +15,7 @@ from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, ELEMENTS, Pace
 _SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
 
 
-def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> tuple[list[str], Array]:
+def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> "tuple[list[str], array[int]]":
     """Return the parts of text.split(delimiter, limit) of all texts, and how many each has."""
 
     def rows(block: list[str]) -> list[list[str]]:
@@ -25,21 +26,24 @@ def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> tu
     return flatten(pace, texts, rows)
 
 
-def flatten(pace: Pace, texts: list[str], rows: Callable[[list[str]], list[list[str]]]) -> tuple[list[str], Array]:
+def flatten(pace: Pace, texts: list[str], rows: Callable[[list[str]], list[list[str]]]) -> "tuple[list[str], array[int]]":
     """Return the elements of the rows that a function makes of texts, and how many each row has.
 
     The lists of a slice are dropped at its end: Python's garbage collector would go through millions of them at once.
     """
     found: list[str] = []
-    counts, at = np.empty(len(texts), np.int64), 0
+    counts = array("q")
     for block in pace.texts(texts):
         made = rows(block)
-        counts[at : at + len(made)] = list(map(len, made))
-        at += len(made)
-        flat = made[0] if len(made) == 1 else list(chain.from_iterable(made))
-        for part in pace.slices(len(flat), CHEAP):
-            pace.take_texts(flat[part])
-            found += flat[part]
+        counts.extend(map(len, made))
+        if len(made) > 1:
+            flat = list(chain.from_iterable(made))
+            pace.take_texts(flat)
+            found += flat
+            continue
+        for part in pace.slices(len(made[0]), CHEAP):
+            pace.take_texts(made[0][part])
+            found += made[0][part]
     return found, counts
 
 

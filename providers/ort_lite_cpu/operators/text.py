@@ -47,7 +47,8 @@ def string_split(op: NodeLowering) -> None:
     pace, delimiter, limit = op.pace, op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
-        words, counts = split(pace, pace.elements(x), delimiter, limit)
+        words, lengths = split(pace, pace.elements(x), delimiter, limit)
+        counts = np.array(lengths, np.int64)
         most = int(counts.max(initial=0))
         return [fill_table(pace, words, counts, most).reshape(*x.shape, most), counts.reshape(x.shape)]
 

@@ -1,9 +1,8 @@
 """com.microsoft Tokenizer: a Python step."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.patterns import TextPattern, after, compile_patterns, decode, encode
@@ -49,21 +48,24 @@ class _Split(Streamed):
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         tokens, counts = flatten(self._pace, texts, self._tokenize)
-        most = int(counts.max(initial=0)) + 2 * (self._mark and bool(tokens))
+        most = max(counts, default=0) + 2 * (self._mark and bool(tokens))
         self._pace.take(8 * most * len(counts))
-        fills, made = [self.fill] * most, []
+        made: list[str] = []
         for row in self._rows(tokens, counts):
-            for part in self._pace.slices(len(row), CHEAP):
-                made += row[part]
-            made += fills[len(row) :]
+            if len(row) <= CHEAP:
+                made += row
+            else:
+                for part in self._pace.slices(len(row), CHEAP):
+                    made += row[part]
+            made += [self.fill] * (most - len(row))
         return made, (*shape, most)
 
-    def _rows(self, tokens: list[str], counts: Array) -> Iterator[list[str]]:
+    def _rows(self, tokens: list[str], counts: Iterable[int]) -> Iterator[list[str]]:
         """Yield the row of each text, marked; if no text has a token, no row is marked."""
         marked, at = self._mark and bool(tokens), 0
-        for count in counts.tolist():
+        for count in counts:
             self._pace.check()
-            row = tokens[at : at + count]
+            row = tokens if count == len(tokens) else tokens[at : at + count]
             at += count
             yield [START, *row, END] if marked else row
 
