@@ -9,6 +9,7 @@ import numpy as np
 from ort_lite.errors import OrtLiteError, RuntimeException, format_error
 from ort_lite.execute.results import Expected, check_results
 from ort_lite.graph.graph import Value
+from ort_lite.memory.sliced_copy import copy
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
@@ -148,7 +149,7 @@ def _note(step: Step, error: OrtLiteError) -> None:
 def copy_aliases(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
     """Return the outputs, copying those that alias an input, a constant or another output.
 
-    Lists are always copied, because their elements may be shared too. Raises RunTerminated between two copies if
+    Lists are always copied, because their elements may be shared too. Raises RunTerminated between two slices if
     `options.terminate` is set.
     """
     seen = {id(value) for value in given}
@@ -160,11 +161,15 @@ def copy_aliases(outputs: list[Any], given: Sequence[Any], options: RunOptions |
 
 
 def deep_copy(value: Any, options: RunOptions | None = None) -> Any:
-    """Return a deep copy, arrays included. Raises RunTerminated between two arrays if `options.terminate` is set."""
-    if options is not None and options.terminate:
-        raise options.termination("while its results were copied")
+    """Return a deep copy, arrays included. Raises RunTerminated between two slices if `options.terminate` is set."""
+
+    def check() -> None:
+        if options is not None and options.terminate:
+            raise options.termination("while its results were copied")
+
+    check()
     if isinstance(value, np.ndarray):
-        return value.copy()
+        return copy(value, check)
     if isinstance(value, list):
         return [deep_copy(item, options) for item in value]
     return {key: deep_copy(item, options) for key, item in value.items()} if isinstance(value, dict) else value

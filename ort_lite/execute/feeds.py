@@ -14,6 +14,7 @@ from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, OutOfMemory, describe, format_error
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
+from ort_lite.memory import sliced_copy
 from ort_lite.provider.current import run_options
 from ort_lite.shapes.dims import Shape
 
@@ -22,8 +23,8 @@ Check = Callable[[Any], Any]
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
 SLICE = 1 << 16
 """The number of strings that are processed between two checks for a cancelled run."""
-_ITEMS, _PART = 1 << 14, 1 << 24
-"""The number of sequence elements, and of bytes copied, between two checks for a cancelled run."""
+_ITEMS = 1 << 14
+"""The number of sequence elements that are processed between two checks."""
 LONGEST = 200
 """The most characters of a name that an error message shows."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
@@ -197,7 +198,9 @@ def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape
         array = _numbers(name, array, dtype, expected)
     check_shape(name, array.shape, shape)
     try:
-        if array.nbytes > _PART and not (array.flags.c_contiguous and array.flags.aligned and array.dtype == expected):
+        if array.nbytes > sliced_copy.SLICE and not (
+            array.flags.c_contiguous and array.flags.aligned and array.dtype == expected
+        ):
             return _copy(name, array, expected)
         return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
     except MemoryError as error:
@@ -207,12 +210,7 @@ def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape
 def _copy(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Copy to a new C-contiguous array."""
     made = np.empty(array.shape, expected)
-    axis = int(np.argmax(array.shape))
-    source, target = np.moveaxis(array, axis, 0), np.moveaxis(made, axis, 0)
-    rows = max(_PART * len(source) // array.nbytes, 1)
-    for start in range(0, len(source), rows):
-        _check_termination(f"while input {name!r} was copied", name)
-        target[start : start + rows] = source[start : start + rows]
+    sliced_copy.assign(made, array, lambda: _check_termination(f"while input {name!r} was copied", name))
     return made
 
 
@@ -269,26 +267,23 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     RunTerminated if the run is cancelled meanwhile.
     """
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
-    if array.dtype is _OBJECT and array.flags.c_contiguous:
-        objects = array
-    elif array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
+    ready = array.dtype is _OBJECT and array.flags.c_contiguous
+    if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise InvalidArgument(
             f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
         ).about(input=name, expected=ort_name("string"), got=_type_of(array))
-    else:
-        objects = array.astype(object, order="C")
-    flat = objects.reshape(-1)
-    if all(_TEXT.issuperset(map(type, items)) for _, items in _slices(name, flat)):
-        return objects
-    texts = np.empty(flat.size, object)
-    for start, items in _slices(name, flat):
+    if ready and all(_TEXT.issuperset(map(type, items)) for _, items in _slices(name, array)):
+        return array
+    texts = np.empty(array.size, object)
+    for start, items in _slices(name, array):
         texts[start : start + len(items)] = [_text(name, item) for item in items]
-    return texts.reshape(objects.shape)
+    return texts.reshape(array.shape)
 
 
-def _slices(name: str, flat: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
+def _slices(name: str, array: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
     """Yield the elements in slices, each with its start index."""
-    for start in range(0, flat.size, SLICE):
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    for start in range(0, array.size, SLICE):
         options = run_options() if start else None
         if options is not None and options.terminate:
             raise options.termination(f"before its first node: the texts of input {name!r} were being converted").about(

@@ -7,9 +7,9 @@ machine. A session reads them and never measures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 from ort_lite.dtypes import DType, itemsize
 from ort_lite.native.calibration import read_factors
@@ -73,7 +73,8 @@ def calibrated_costs(target: Target) -> Costs:
 @cache
 def shipped_costs(target: Target) -> Costs:
     """Return the constants that are shipped for a target: those of the last class that it belongs to."""
-    return Costs(parse_costs(Path(__file__).with_name("costs.txt").read_text("ascii"), target))
+    with open(os.path.join(os.path.dirname(__file__), "costs.txt"), encoding="ascii") as file:
+        return Costs(parse_costs(file.read(), target))
 
 
 def parse_costs(text: str, target: Target) -> dict[str, float]:

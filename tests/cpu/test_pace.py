@@ -12,7 +12,8 @@ from ort_lite.graph import Node
 from ort_lite.memory.pool import MemoryBudget, ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
-from ort_lite_cpu.operators.splitting import pairs, split, words
+from ort_lite_cpu.operators import splitting
+from ort_lite_cpu.operators.splitting import fill_table, pairs, split, words
 from ort_lite_cpu.run.pace import CHARACTERS, ELEMENTS, Pace, count_strings, step_error
 from ort_lite_cpu.run.run_context import RunContext
 
@@ -65,7 +66,10 @@ LONG = [
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 10**9])
 @pytest.mark.parametrize("delimiter", [None, "ab", "b", " ", "aab"])
 def test_long_texts_are_split_as_short_ones(delimiter: str | None, limit: int) -> None:
-    assert split(PACE, LONG, delimiter, limit) == [text.split(delimiter, limit) for text in LONG]
+    rows = [text.split(delimiter, limit) for text in LONG]
+    found, counts = split(PACE, LONG, delimiter, limit)
+    assert counts.tolist() == [*map(len, rows)]
+    assert found == [part for row in rows for part in row]
     assert words(PACE, LONG[0]) == LONG[0].split()
 
 
@@ -170,3 +174,17 @@ def test_errors_without_a_text_say_their_class() -> None:
     assert isinstance(error, OutOfMemory)
     assert str(step_error(NODE, ValueError("bad"))) == "Op 'node' (CPUExecutionProvider): bad"
     assert isinstance(step_error(NODE, KeyError()), InvalidData)
+
+
+def test_a_table_is_filled_up_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "CHEAP", 5)
+    rows = [["a", "b"], [], ["c", "d", "e"], ["f"]]
+    table = fill_table(PACE, [text for row in rows for text in row], np.array([*map(len, rows)]), 3)
+    assert table.tolist() == [[*row, "", "", ""][:3] for row in rows]
+
+
+def test_blocks_are_sorted_and_merged() -> None:
+    assert PACE.merge_sorted([]) == []
+    assert PACE.merge_sorted([[3, 1], [2], [5, 0]]) == [0, 1, 2, 3, 5]
+    with as_in(terminated(), None), pytest.raises(Cancelled):
+        PACE.merge_sorted([[1], [0]])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import Cancelled, InvalidArgument, OutOfMemory
-from ort_lite.execute import feeds
 from ort_lite.execute.feeds import SLICE, Feeds
 from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.memory import sliced_copy
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite.shapes import symbol
@@ -79,7 +79,7 @@ def views() -> dict[str, np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("kind", views())
 @pytest.mark.parametrize("part", [1, 20, 1 << 20])
 def test_views_are_made_contiguous_native_and_aligned(kind: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "_PART", part)
+    monkeypatch.setattr(sliced_copy, "SLICE", part)
     x = views()[kind]
     before = x.copy()
     got = fed(tensor("float32", 4, 3), x)
@@ -92,7 +92,7 @@ def test_views_are_made_contiguous_native_and_aligned(kind: str, part: int, monk
 
 
 def test_a_cancelled_run_ends_while_its_feeds_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "_PART", 8)
+    monkeypatch.setattr(sliced_copy, "SLICE", 8)
     options, x = RunOptions(), views()["a transpose"]
     with as_in(options, None):
         fed(tensor("float32", 4, 3), x)

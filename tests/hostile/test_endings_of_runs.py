@@ -1,6 +1,6 @@
 """Runs that would take from seconds to days: each ends soon after its time is over, and the session is as good as before.
 
-`tests.hostile.cancel_everything` measures how soon. Here a busy machine may be late: LATE is little beside what a run takes.
+`tests.cancellation` measures how soon, operator by operator. Here a busy machine may be late: LATE is little beside what a run takes.
 """
 
 import os
@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,6 @@ def stops(made: ort_lite.InferenceSession, feeds: Mapping[str, Any], kind: type[
     return caught.value
 
 
-def ends(
-    op_type: str, *arrays: Array | None, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
-) -> None:
-    made = session(operator_model(op_type, arrays, constants=constants, outputs=outputs, **fields), threads)
-    feeds = {f"in{k}": array for k, array in enumerate(arrays) if k not in constants and array is not None}
-    error = stops(made, feeds, DeadlineExceeded, timeout=TIMEOUT)
-    assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
-
-
 def f32(*shape: int) -> Array:
     """Numbers from -1 to 1, in no order; 2 ns each."""
     count = int(np.prod(shape))
@@ -68,26 +59,6 @@ def f32(*shape: int) -> Array:
 
 def zeros(*shape: int) -> Array:
     return np.zeros(shape, np.float32)
-
-
-def i64(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
-def boxes(count: int) -> Array:
-    """Return boxes that do not meet."""
-    at = np.arange(count, dtype=np.float32)
-    return np.stack([at, at, at + 0.5, at + 0.5], -1)[None]
-
-
-def ngrams(items: int) -> None:
-    """Count n-grams of three equal items, as far apart as they may be: a quarter of a square."""
-    fields: dict[str, Any] = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**31 - 1}
-    fields |= {"ngram_counts": [0, 0, 0], "ngram_indexes": [0], "pool_int64s": [0, 0, 0]}
-    ends("TfIdfVectorizer", np.zeros(items, np.int64), **fields)
-
-
-# Not of one operator
 
 
 def loop_of_sequences(body: str, trips: int = 2**40) -> None:
@@ -247,39 +218,7 @@ def rounding_is_as_before() -> None:
     assert (0.1 + 0.2, 1e-310 / 10 > 0) == (0.30000000000000004, True)
 
 
-OPERATORS: dict[str, Callable[[], None]] = {
-    "NonMaxSuppression": lambda: ends(
-        "NonMaxSuppression", boxes(400_000), np.arange(400_000, dtype=np.float32)[None, None], i64(400_000), constants=[2]
-    ),
-    "TfIdfVectorizer": partial(ngrams, 1 << 20),
-    "AveragePool": lambda: ends("AveragePool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000]),
-    "AveragePool, two threads": lambda: ends("AveragePool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000], threads=2),
-    "MaxPool": lambda: ends("MaxPool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000]),
-    "LpPool": lambda: ends("LpPool", zeros(1, 1, 2000, 2000), kernel_shape=[1000, 1000]),
-    "Det": lambda: ends("Det", f32(4000, 4000)),
-    "Inverse": lambda: ends("Inverse", f32(1500, 1500), domain="com.microsoft"),
-    "TopK": lambda: ends("TopK", f32(1, 6_000_000), i64(3_000_000), constants=[1], outputs=2),
-    "Unique": lambda: ends("Unique", f32(5_000_000)),
-    "CumSum": lambda: ends("CumSum", zeros(40, 3_000_000), i64(0), constants=[1]),
-    "Multinomial": lambda: ends("Multinomial", zeros(1, 1 << 20), sample_size=20_000_000),
-    "ScatterElements": lambda: ends(
-        "ScatterElements", zeros(1 << 25), np.arange(1 << 25) * 7919 % (1 << 25), zeros(1 << 25), reduction="add"
-    ),
-    "DFT": lambda: ends("DFT", f32(1, 3_000_017, 1)),
-    "LRN": lambda: ends("LRN", zeros(1, 100_000, 10, 1), size=99_999),
-    "RoiAlign": lambda: ends("RoiAlign", zeros(1, 1, 9, 9), f32(1000, 4), np.zeros(1000, np.int64), sampling_ratio=1000),
-    "Conv": lambda: ends("Conv", zeros(1, 1, 1500, 1500), zeros(1, 1, 700, 700)),
-    "Einsum": lambda: ends("Einsum", zeros(2000, 2000), zeros(2000, 2000), zeros(2000, 2000), equation="ij,jk,kl->il"),
-    "GRU": lambda: ends("GRU", zeros(600_000, 1, 64), zeros(1, 192, 64), zeros(1, 192, 64), hidden_size=64),
-    "GridSample": lambda: ends("GridSample", zeros(1, 64, 64, 64), zeros(1, 1000, 1000, 2), mode="cubic"),
-    "ConvTranspose": lambda: ends("ConvTranspose", zeros(1, 64, 200, 200), zeros(64, 64, 31, 31)),
-    "STFT": lambda: ends("STFT", zeros(1, 300_000, 1), np.array(1), None, np.array(1023), constants=[1, 3]),
-    "RandomNormal": lambda: ends("RandomNormal", shape=[60_000_000]),
-    "MatMulInteger": lambda: ends("MatMulInteger", np.zeros((4000, 4000), np.uint8), np.zeros((4000, 4000), np.uint8)),
-    "MatMul": lambda: ends("MatMul", zeros(3000, 3000), zeros(3000, 3000), threads=2),
-}
-
-OTHERS: dict[str, Callable[[], None]] = {
+CASES: dict[str, Callable[[], None]] = {
     "a loop that inserts": partial(loop_of_sequences, "after = SequenceInsert(before, x)"),
     "a loop that splits": partial(loop_of_sequences, "one = Constant<value_int = 1>() after = SplitToSequence(x, one)"),
     "a loop that joins": partial(
@@ -300,7 +239,6 @@ OTHERS: dict[str, Callable[[], None]] = {
     "rounding": rounding_is_as_before,
     "a handler of the program": with_a_handler_of_the_program,
 }
-CASES = OPERATORS | OTHERS
 
 
 @pytest.mark.parametrize("name", CASES)

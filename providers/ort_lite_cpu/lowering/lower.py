@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, format_error
 from ort_lite.errors import NotImplemented as NotSupported
@@ -26,6 +23,7 @@ from ort_lite_cpu.lowering.operand_requirements import require_shapes
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
 from ort_lite_cpu.lowering.widening import lower
+from ort_lite_cpu.operators.copying import duplicate
 from ort_lite_cpu.registry import find
 
 
@@ -175,14 +173,9 @@ class Lowering:
         if buffer not in taken and not self.builder.is_shared(buffer):
             return self.builder.pin(tensor, node)
         if not tensor.ranked or tensor.dtype == "string":
-            [made] = self.builder.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
+            [made] = self.builder.step(
+                NOWHERE, lambda x: [duplicate(node, x)], [tensor], [info], python=tensor.dtype == "string"
+            )
             assert made is not None
             return made
         return self.builder.pin(self.builder.copy(tensor, node))
-
-
-def _copy(value: Any) -> list[Any]:
-    """Return an array, or what an optional holds, as the caller's own."""
-    if isinstance(value, list):
-        return [[_copy(item)[0] for item in value]]
-    return [value.copy() if isinstance(value, np.ndarray) else value]

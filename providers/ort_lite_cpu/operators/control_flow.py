@@ -27,11 +27,11 @@ class Captured:
         settle(self._body, inlined=False)
         self._inside = f"{graph.name!r} of {op.node}"
         self._take = [captures.index(value) for value in self._body.captures]
-        self._node = op.node
+        self.node = op.node
         self._pace = op.pace
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
-        check(self._node)  # a body without a step never looks
+        check(self.node)  # a body without a step never looks
         try:
             return self._body(inputs, [captured[k] for k in self._take])
         except RunTerminated:
@@ -132,7 +132,7 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
     """Return the state after all slices along the first axes, and what each turn gave beside it."""
     rows = []
     for slices in zip(*rolled, strict=True):
-        results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
+        results = body([*state, *(contiguous(body.node, np.asarray(part)) for part in slices)], captured)
         rows.append(results[len(state) :])
         state = results[: len(state)]
         body.settle([state, rows])
@@ -232,7 +232,8 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
 
 def _pad(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, sample: Array) -> Array:
     """Return (batch, longest, ...): output k of each turn of each entry, zeros where there was none. `sample`: as some rows."""
-    whole = np.full((len(rows), longest, *sample.shape[1:]), "" if sample.dtype == object else 0, sample.dtype)
+    shape = len(rows), longest, *sample.shape[1:]
+    whole = np.full(shape, "", object) if sample.dtype == object else np.zeros(shape, sample.dtype)
     for b, found in enumerate(rows):
         for t, results in enumerate(found):
             assign(node, whole[b, t : t + 1], results[k][None])

@@ -1,41 +1,36 @@
 """Copies of arrays in Python steps: in slices, between which a cancelled run ends."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node
+from ort_lite.memory import sliced_copy
+from ort_lite.memory.sliced_copy import SLICE
 from ort_lite_cpu.run.pace import check
 
-SLICE = 1 << 24
-"""Bytes of one assignment; 10 ms where the memory is new."""
 FEW = 1 << 12
 """Arrays that NumPy joins in a millisecond."""
 
 
 def assign(node: Node, target: Array, source: Array) -> None:
     """target[...] = source, of the same shape."""
-    check(node)
-    if source.nbytes <= SLICE:
-        target[...] = source
-        return
-    axis = int(np.argmax(source.shape))
-    count = source.shape[axis]
-    step = max(count * SLICE // source.nbytes, 1)
-    for start in range(0, count, step):
-        end = start + step
-        assign(node, _between(target, axis, start, end), _between(source, axis, start, end))
+    sliced_copy.assign(target, source, partial(check, node))
 
 
 def contiguous(node: Node, x: Array) -> Array:
     """Return the array, or a copy whose elements are in order."""
-    if x.flags.c_contiguous:
-        return x
-    y = np.empty(x.shape, x.dtype)
-    assign(node, y, x)
-    return y
+    return x if x.flags.c_contiguous else sliced_copy.copy(x, partial(check, node))
+
+
+def duplicate(node: Node, value: Any) -> Any:
+    """Return a copy of an array or of a list of them, in C order; None for None."""
+    if isinstance(value, list):
+        return [duplicate(node, item) for item in value]
+    return sliced_copy.copy(value, partial(check, node)) if isinstance(value, np.ndarray) else value
 
 
 def concatenate(node: Node, arrays: Sequence[Array], axis: int) -> Array:

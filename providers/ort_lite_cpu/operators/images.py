@@ -12,7 +12,7 @@ from ort_lite_cpu.registry import operator
 
 BYTES = frozenset({"uint8"})
 LARGE = 1 << 22
-"""Pixels from which on a run does not wait for Pillow once it is cancelled."""
+"""Pixels, and bytes of a file, from which on a run does not wait for Pillow once it is cancelled."""
 
 
 @operator("ImageDecoder", since=20, types=BYTES, python=True)
@@ -30,15 +30,14 @@ def image_decoder(op: NodeLowering) -> None:
         except ImportError:
             advice = "decoding images needs Pillow: pip install pillow"
             raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
-        data = encoded.tobytes()
 
         def decode(most: int | None = None) -> Array | None:
-            with Image.open(io.BytesIO(data)) as image:
+            with Image.open(io.BytesIO(encoded.data)) as image:
                 if most is not None and image.width * image.height > most:
                     return None
                 return np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
 
-        decoded = decode(LARGE)
+        decoded = decode(LARGE) if encoded.size <= LARGE else None
         if decoded is None:
             decoded = pace.beside(decode)
         assert decoded is not None

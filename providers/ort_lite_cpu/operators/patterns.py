@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
-from ort_lite_cpu.run.pace import Pace
+from ort_lite_cpu.run.pace import CHARACTERS, Pace
 
 LONGEST = 1 << 13
 """Bytes of all patterns of a node, in UTF-8: what RE2 makes of one may be thousands of times as long."""
@@ -15,6 +15,8 @@ MOST = 256
 """Patterns of a node."""
 MEMORY, LEAST_MEMORY = 8 << 20, 256 << 10
 """Bytes that RE2 may use for the patterns of a node together, and for one of many at least. onnxruntime allows MEMORY for each."""
+LONG = 1 << 22
+"""Characters from which on a run does not wait for the bytes of a text."""
 COSTLY, TOO_COSTLY = 10**7, 2 * 10**9
 """Bytes of a text times instructions of a pattern: what RE2 may spend 0.1 and 20 seconds on, where it spends the most on each."""
 _INSTALL = "patterns of models are matched by RE2, which is not installed: pip install google-re2"
@@ -92,9 +94,12 @@ def after(data: bytes, at: int) -> int:
     return at
 
 
-def encode(text: str) -> bytes:
-    """Return the text as bytes."""
-    return text.encode(*_CODEC)
+def encode(text: str, pace: Pace) -> bytes:
+    """Return the text as bytes. Checks for cancellation between pieces of a long text, which Python joins without the GIL."""
+    if len(text) <= CHARACTERS:
+        return text.encode(*_CODEC)
+    pieces = [piece.encode(*_CODEC) for piece in pace.pieces(text)]
+    return b"".join(pieces) if len(text) <= LONG else pace.beside(b"".join, pieces)
 
 
 def decode(data: bytes) -> str:

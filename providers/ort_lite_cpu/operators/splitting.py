@@ -1,7 +1,9 @@
 """Texts in slices: parts of each, a table of rows of parts, and two arrays side by side."""
 
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import chain
 from operator import add
 from sys import getsizeof
 
@@ -13,21 +15,36 @@ from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, ELEMENTS, Pace
 _SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
 
 
-def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> list[list[str]]:
-    """Return text.split(delimiter, limit) of each."""
-    rows: list[list[str]] = []
-    for block in pace.texts(texts):
+def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> "tuple[list[str], array[int]]":
+    """Return the parts of text.split(delimiter, limit) of all texts, and how many each has."""
+
+    def rows(block: list[str]) -> list[list[str]]:
         if len(block) > 1 or len(block[0]) <= CHARACTERS:
-            made = [text.split(delimiter, limit) for text in block]
-        elif delimiter is None:
-            made = [[*_words(pace, block[0], limit)]]
-        else:
-            made = [[*_parts(pace, block[0], delimiter, limit)]]
-        if pace.counts:
-            for row in made:
-                pace.take_texts(row)
-        rows += made
-    return rows
+            return [text.split(delimiter, limit) for text in block]
+        return [[*(_words(pace, block[0], limit) if delimiter is None else _parts(pace, block[0], delimiter, limit))]]
+
+    return flatten(pace, texts, rows)
+
+
+def flatten(pace: Pace, texts: list[str], rows: Callable[[list[str]], list[list[str]]]) -> "tuple[list[str], array[int]]":
+    """Return the elements of the rows that a function makes of texts, and how many each row has.
+
+    The lists of a slice are dropped at its end: Python's garbage collector would go through millions of them at once.
+    """
+    found: list[str] = []
+    counts = array("q")
+    for block in pace.texts(texts):
+        made = rows(block)
+        counts.extend(map(len, made))
+        if len(made) > 1:
+            flat = list(chain.from_iterable(made))
+            pace.take_texts(flat)
+            found += flat
+            continue
+        for part in pace.slices(len(made[0]), CHEAP):
+            pace.take_texts(made[0][part])
+            found += made[0][part]
+    return found, counts
 
 
 def parts(pace: Pace, text: str, delimiter: str) -> list[str]:
@@ -75,13 +92,14 @@ def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
     return len(text)
 
 
-def fill_table(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
-    """Return a table (rows, most) of rows that are filled up."""
-    y = pace.empty((len(rows), most))
-    for part in pace.slices(len(rows), max(CHEAP // max(most, 1 << 7), 1)):
-        y[part].fill(fill)
-        for line, row in zip(y[part], rows[part], strict=True):
-            line[: len(row)] = row
+def fill_table(pace: Pace, texts: list[str], counts: Array, most: int) -> Array:
+    """Return a table (rows, most) of the texts, counts[row] in each row, and empty strings behind them."""
+    y, at = pace.empty((len(counts), most)), 0
+    for part in pace.slices(len(counts), max(CHEAP // max(most, 1), 1)):
+        y[part].fill("")
+        end = at + int(counts[part].sum())
+        y[part][np.arange(most) < counts[part, None]] = np.fromiter(texts[at:end], object, end - at)
+        at = end
     return y
 
 

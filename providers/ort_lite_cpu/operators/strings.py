@@ -3,8 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from heapq import merge
-from itertools import count, islice
+from itertools import count
 from operator import eq
 from typing import Any
 
@@ -15,10 +14,11 @@ from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators import numerals
+from ort_lite_cpu.operators.copying import contiguous
 from ort_lite_cpu.operators.splitting import join_texts, pairs
 from ort_lite_cpu.operators.text_steps import emit_view
 from ort_lite_cpu.registry import STRING, find_native, operator
-from ort_lite_cpu.run.pace import CHEAP, ELEMENTS, Pace
+from ort_lite_cpu.run.pace import CHEAP, Pace
 
 
 @operator("Flatten", "Reshape", "Squeeze", "Unsqueeze", types=STRING, python=True)
@@ -91,9 +91,14 @@ def _as_numbers(info: Info) -> Info:
 def _positions(pace: Pace, *arrays: Array) -> list[Array]:
     """Return the place of each string among all of them, from 1 on."""
     pace.take(8 * sum(array.size for array in arrays))
-    ends = np.cumsum([1, *(array.size for array in arrays)])
-    starts = zip(ends, arrays, strict=False)
-    return [np.arange(start, start + array.size, dtype=np.int64).reshape(array.shape) for start, array in starts]
+    found, at = [], 1
+    for array in arrays:
+        y = np.empty(array.size, np.int64)
+        for part in pace.slices(array.size, CHEAP):
+            y[part] = np.arange(at, at + len(y[part]))
+            at += len(y[part])
+        found.append(y.reshape(array.shape))
+    return found
 
 
 def _pool(pace: Pace, sources: Sequence[Array]) -> Array:
@@ -131,7 +136,7 @@ def col2im(op: NodeLowering) -> None:
             )
             part = y[places]
             part[...] = join_texts(pace, part, columns[(slice(None), slice(None), *at)])
-        return [np.ascontiguousarray(y[kept])]
+        return [contiguous(op.node, y[kept])]
 
     op.python(step)
 
@@ -143,7 +148,14 @@ def non_zero(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         x = np.atleast_1d(x)
-        return [np.array(np.nonzero(pace.map(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
+        kept = pace.map(lambda texts: list(map(bool, texts)), x, bool).reshape(-1)
+        found = [part.start + np.flatnonzero(kept[part]) for part in pace.slices(x.size, CHEAP)]
+        y, at = np.empty((x.ndim, sum(map(len, found))), np.int64), 0
+        for places in found:
+            pace.check()
+            y[:, at : at + len(places)] = np.unravel_index(places, x.shape)
+            at += len(places)
+        return [y]
 
     op.python(step)
 
@@ -157,18 +169,24 @@ def unique(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         values, codes = _number(pace, x)
-        found, first, inverse, counts = np.unique(codes, True, True, True, axis=axis)
-        inverse = inverse.reshape(-1)
-        if in_order:
-            order = np.argsort(first, kind="stable")
-            rank = np.empty_like(order)
-            rank[order] = np.arange(order.size)
-            found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
-            inverse = rank[inverse]
+        found, first, inverse, counts = pace.beside(_find_unique, codes, axis, in_order)
         told = (inverse, counts) if older else (first, inverse, counts)
         return [pace.pick(values, found), *(a.astype(np.int64) for a in told)]
 
     op.python(step)
+
+
+def _find_unique(codes: Array, axis: int | None, in_order: bool) -> tuple[Array, Array, Array, Array]:
+    """Return NumPy's answers for the codes: unique ones, first positions, inverse and counts; `in_order`: as they come first."""
+    found, first, inverse, counts = np.unique(codes, True, True, True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if in_order:
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
+        inverse = rank[inverse]
+    return found, first, inverse, counts
 
 
 def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
@@ -177,13 +195,9 @@ def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
     places: dict[str, int] = {}
     for block in pace.texts(texts):
         places.update(dict.fromkeys(block, 0))
-    runs = [sorted(block) for block in pace.texts(list(places))]
-    values: list[str] = []
-    merged = iter(runs[0] if len(runs) == 1 else merge(*runs))
-    while block := list(islice(merged, ELEMENTS)):
-        places.update(zip(block, count(len(values)), strict=False))
-        values += block
-        pace.check()
+    values = pace.merge_sorted(pace.texts(list(places)))
+    for part in pace.slices(len(values)):
+        places.update(zip(values[part], count(part.start), strict=False))
     return pace.array(values, (len(values),)), pace.map(lambda block: list(map(places.__getitem__, block)), x, np.int64)
 
 

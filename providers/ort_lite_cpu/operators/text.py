@@ -32,7 +32,7 @@ def regex_full_match(op: NodeLowering) -> None:
 
     def matches(text: str) -> bool:
         pace.check()
-        data = encode(text)
+        data = encode(text, pace)
         return pace.beside(pattern.matches, data) if pattern.is_costly(data) else pattern.matches(data)
 
     def step(x: Array) -> list[Array]:
@@ -47,10 +47,10 @@ def string_split(op: NodeLowering) -> None:
     pace, delimiter, limit = op.pace, op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
-        rows = split(pace, pace.elements(x), delimiter, limit)
-        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        words, lengths = split(pace, pace.elements(x), delimiter, limit)
+        counts = np.array(lengths, np.int64)
         most = int(counts.max(initial=0))
-        return [fill_table(pace, rows, most, "").reshape(*x.shape, most), counts.reshape(x.shape)]
+        return [fill_table(pace, words, counts, most).reshape(*x.shape, most), counts.reshape(x.shape)]
 
     op.python(step)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import OrtLiteError, RuntimeException
 from ort_lite_cpu.lowering.lowered import HostStep, Wiring
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.copying import contiguous
 from ort_lite_cpu.run.pace import step_error
 
 
@@ -45,7 +47,7 @@ def _wire(step: HostStep) -> Wiring:
 def _taker(step: HostStep, tensor: Tensor) -> Callable[[Any], Any]:
     """`_check_result` with a short way for an array that is as it should be."""
     if not tensor.dtype:
-        return _contiguous
+        return partial(_contiguous, step)
     expected, rank = to_numpy(tensor.dtype), len(tensor.shape) if tensor.ranked else -1
     fixed = [(axis, dim) for axis, dim in enumerate(tensor.shape) if isinstance(dim, int)] if tensor.ranked else []
 
@@ -65,13 +67,13 @@ def _check_result(step: HostStep, tensor: Tensor, result: Any) -> Any:
     Open dims are compared before the first kernel that reads it, see `Builder.step`. Sequences, maps and optionals are no kernel's.
     """
     if not tensor.dtype:
-        return _contiguous(result)
+        return _contiguous(step, result)
     array = np.asarray(result, to_numpy(tensor.dtype)) if np.isscalar(result) else result
     if not isinstance(array, np.ndarray) or not _is_like(array, tensor):
         came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         shape = f"({', '.join(map(str, tensor.shape))})" if tensor.ranked else "of any shape"
         raise _failure(step, f"gave {came} for {tensor.name!r}, expected {tensor.dtype} {shape}")
-    return _contiguous(array)
+    return _contiguous(step, array)
 
 
 def _is_like(array: Array, tensor: Tensor) -> bool:
@@ -87,6 +89,6 @@ def _failure(step: HostStep, what: str) -> RuntimeException:
     return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}").about(step.node)
 
 
-def _contiguous(result: Any) -> Any:
-    """Kernels read arrays from their first byte on."""
-    return result if not isinstance(result, np.ndarray) or result.flags.c_contiguous else np.array(result, order="C")
+def _contiguous(step: HostStep, result: Any) -> Any:
+    """Return an array as kernels read it, from its first byte on, and any other result as it is."""
+    return contiguous(step.node, result) if isinstance(result, np.ndarray) else result

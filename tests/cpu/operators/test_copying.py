@@ -9,6 +9,7 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import Cancelled
 from ort_lite.graph import Node
+from ort_lite.memory import sliced_copy
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite_cpu.operators import copying
@@ -19,6 +20,7 @@ NODE = Node("Copy", (), (), name="node")
 
 @pytest.fixture(autouse=True)
 def tiny_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sliced_copy, "SLICE", 40)
     monkeypatch.setattr(copying, "SLICE", 40)
     monkeypatch.setattr(copying, "FEW", 3)
 
@@ -31,6 +33,11 @@ def test_as_numpy(shape: tuple[int, ...], dtype: str) -> None:
     copying.assign(NODE, target, arrays[1])
     np.testing.assert_array_equal(target, arrays[1])
     np.testing.assert_array_equal(copying.contiguous(NODE, arrays[2].T), arrays[2].T)
+    [[copied], nothing] = copying.duplicate(NODE, [[arrays[3].T], None])
+    assert copied.flags.c_contiguous
+    assert copied.flags.owndata
+    assert nothing is None
+    np.testing.assert_array_equal(copied, arrays[3].T)
     for axis in range(-len(shape) - 1, len(shape) + 1):
         np.testing.assert_array_equal(copying.stack(NODE, arrays, axis), np.stack(arrays, axis))
     for axis in range(-len(shape), len(shape)):
@@ -55,6 +62,7 @@ def test_what_does_not_fit_is_refused(join: Callable[..., Array], shapes: list[t
     [
         lambda x: copying.assign(NODE, x, x),
         lambda x: copying.contiguous(NODE, x.T),
+        lambda x: copying.duplicate(NODE, [x]),
         lambda x: copying.stack(NODE, [x] * 5, 0),
         lambda x: copying.concatenate(NODE, [x] * 5, 0),
     ],

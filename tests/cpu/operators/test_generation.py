@@ -12,6 +12,7 @@ import pytest
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import Cancelled, OrtLiteError
+from ort_lite.graph import Node
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite_cpu.operators.microsoft.generation import beams
@@ -139,11 +140,14 @@ def test_beams(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("count", [1, 3, 8, 23])
 def test_the_best_of_a_long_row_are_found_slice_by_slice(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beams, "SLICE", 5)
-    settings, row = Settings("node", 23, 0, 0, 0, 9), np.array([k * 7 % 4 for k in range(23)], np.float32)
+    settings, row = (
+        Settings(Node("GreedySearch", (), (), name="node"), 23, 0, 0, 0, 9),
+        np.array([k * 7 % 4 for k in range(23)], np.float32),
+    )
     assert beams._largest(settings, row, count).tolist() == np.argsort(-row, kind="stable")[:count].tolist()
     options = RunOptions()
     options.terminate = True
-    with as_in(options, None), pytest.raises(Cancelled, match="in node"):
+    with as_in(options, None), pytest.raises(Cancelled, match="in GreedySearch 'node'"):
         beams._largest(settings, row, 3)
 
 

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 import ort_lite
 from ort_lite.errors import RuntimeException
+from ort_lite_cpu.operators.ml import maps
 from tests.cpu.check import run_op
 
 ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 1}
@@ -38,6 +39,14 @@ def test_rows_become_dicts_with_labels_in_order(labels: dict[str, Any]) -> None:
     assert got == [{second: 0.5, first: 0.25}, {second: 2.0, first: 1.0}]
     assert list(got[0]) == sorted([first, second])
     assert run_op("ZipMap", [x[0]], labels, **ML)[0] == got[:1]
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["b", "a"]], ids=str)
+def test_many_rows_become_dicts_in_slices(labels: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "ELEMENTS", 4)
+    x = np.arange(14, dtype=np.float32).reshape(7, 2)
+    [got] = run_op("ZipMap", [x], {"classlabels_strings": labels}, **ML)
+    assert got == [dict(zip(labels, row, strict=True)) for row in x.tolist()]
 
 
 def test_rows_should_be_as_long_as_the_labels() -> None:

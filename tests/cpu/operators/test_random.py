@@ -7,6 +7,7 @@ import pytest
 
 from ort_lite.dtypes import Array, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph
+from ort_lite_cpu.operators import dropout
 from ort_lite_cpu.options import CPUOptions
 from tests.cpu.check import op_program, run_op, text_program
 
@@ -85,3 +86,14 @@ def test_only_the_shape_of_another_tensor_counts() -> None:
 def test_weights_are_a_matrix() -> None:
     with pytest.raises(InvalidArgument, match="has rank 3; it should have 2"):
         run_op("Multinomial", [np.zeros((1, 2, 3), np.float32)], {"sample_size": 4})
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3])
+def test_dropout_draws_the_same_numbers_in_slices(ratio: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dropout, "CHEAP", 5)
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    inputs = [x, np.array(ratio, np.float32), np.array(True)]
+    y, mask = run_op("Dropout", inputs, {"seed": 3}, outputs=2, opset=22)
+    expected = np.random.RandomState(3).uniform(0, 1.0, x.shape) >= np.float32(ratio)
+    np.testing.assert_array_equal(mask, expected)
+    np.testing.assert_array_equal(y, (expected * x * (1.0 / (1.0 - float(np.float32(ratio))))).astype(np.float32))

@@ -11,6 +11,7 @@ import ort_lite
 from ort_lite.dtypes import Array, to_onnx
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import OrtLiteError, RuntimeException
+from ort_lite_cpu.operators import strings
 from tests.cpu.check import check_op, ints, op_program, run_op
 
 X = np.array([[f"{row}é{column}" for column in range(4)] for row in range(3)], object)
@@ -135,3 +136,11 @@ def test_optimization_does_not_decide_whether_strings_are_resized(scale: int, at
         return
     [y] = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
     np.testing.assert_array_equal(y, np.repeat(x, scale, 0))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (15,), (0, 4)], ids=str)
+def test_places_of_texts_are_found_in_slices(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strings, "CHEAP", 4)
+    x = np.array(["" if k % 3 else "a" for k in range(int(np.prod(shape)))], object).reshape(shape)
+    [y] = run_op("NonZero", [x], {}, opset=13)
+    np.testing.assert_array_equal(y, np.nonzero(x != ""))

@@ -1,17 +1,17 @@
 """com.microsoft Tokenizer: a Python step."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.patterns import TextPattern, after, compile_patterns, decode, encode
-from ort_lite_cpu.operators.splitting import parts, words
+from ort_lite_cpu.operators.splitting import flatten, parts, words
 from ort_lite_cpu.operators.text_steps import Dims, Streamed, emit_texts
 from ort_lite_cpu.operators.words import BETWEEN, can_stream
 from ort_lite_cpu.operators.words import END as STOP
 from ort_lite_cpu.registry import STRING, operator
-from ort_lite_cpu.run.pace import Pace
+from ort_lite_cpu.run.pace import CHEAP, Pace
 
 START, END = "\x02", "\x03"
 Tokenize = Callable[[list[str]], list[list[str]]]
@@ -47,26 +47,27 @@ class _Split(Streamed):
             self.least = tokenize.least
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
-        rows = self._rows(texts)
-        most = max(map(len, rows), default=0)
-        self._pace.take(8 * most * len(rows))
-        fills, tokens = [self.fill] * most, []
-        for row in rows:
-            self._pace.check()
-            tokens += row
-            tokens += fills[len(row) :]
-        return tokens, (*shape, most)
+        tokens, counts = flatten(self._pace, texts, self._tokenize)
+        most = max(counts, default=0) + 2 * (self._mark and bool(tokens))
+        self._pace.take(8 * most * len(counts))
+        made: list[str] = []
+        for row in self._rows(tokens, counts):
+            if len(row) <= CHEAP:
+                made += row
+            else:
+                for part in self._pace.slices(len(row), CHEAP):
+                    made += row[part]
+            made += [self.fill] * (most - len(row))
+        return made, (*shape, most)
 
-    def _rows(self, texts: list[str]) -> list[list[str]]:
-        """Mark rows; if no text has a token, no row is marked."""
-        rows: list[list[str]] = []
-        for block in self._pace.texts(texts):
-            made = self._tokenize(block)
-            if self._pace.counts:
-                for row in made:
-                    self._pace.take_texts(row)
-            rows += made
-        return [[START, *row, END] for row in rows] if self._mark and any(rows) else rows
+    def _rows(self, tokens: list[str], counts: Iterable[int]) -> Iterator[list[str]]:
+        """Yield the row of each text, marked; if no text has a token, no row is marked."""
+        marked, at = self._mark and bool(tokens), 0
+        for count in counts:
+            self._pace.check()
+            row = tokens if count == len(tokens) else tokens[at : at + count]
+            at += count
+            yield [START, *row, END] if marked else row
 
     def stream(self, texts: list[str]) -> bytes:
         """Replace a word that a stream cannot hold by one that is not UTF-8, and so none of a model's."""
@@ -76,10 +77,12 @@ class _Split(Streamed):
                 return quick
         unknown = b"\xff" * self.least
         stream = bytearray()
-        for row in self._rows(texts):
-            self._pace.check()
-            held = [encode(word) if can_stream([word]) else unknown for word in row]
-            stream += bytes([BETWEEN]).join(held) + bytes([STOP])
+        for row in self._rows(*flatten(self._pace, texts, self._tokenize)):
+            parts = []
+            for part in self._pace.slices(len(row)):
+                held = [encode(word, self._pace) if can_stream([word]) else unknown for word in row[part]]
+                parts.append(bytes([BETWEEN]).join(held))
+            stream += bytes([BETWEEN]).join(parts) + bytes([STOP])
         return bytes(stream)
 
 
@@ -132,7 +135,7 @@ class _Between:
     def _pieces(self, text: str, kind: str | TextPattern) -> list[str]:
         if isinstance(kind, str):
             return parts(self._pace, text, kind)
-        data = encode(text)
+        data = encode(text, self._pace)
         return self._pace.beside(self._split_by, data, kind) if kind.is_costly(data) else self._split_by(data, kind)
 
     def _split_by(self, data: bytes, pattern: TextPattern) -> list[str]:
@@ -158,7 +161,7 @@ class _Found:
         self._pattern, self._least, self._pace = pattern, least, pace
 
     def __call__(self, text: str) -> list[str]:
-        data = encode(text)
+        data = encode(text, self._pace)
         return self._pace.beside(self._tokens, data) if self._pattern.is_costly(data) else self._tokens(data)
 
     def _tokens(self, data: bytes) -> list[str]:
@@ -210,7 +213,7 @@ class _Runs:
         joined = (chr(STOP) if len(texts) > 1 else "").join(parts)
         if joined.count(chr(STOP)) != len(texts) - 1:
             return None
-        return b"".join(encode(piece).translate(table) for piece in self._pace.pieces(joined))
+        return b"".join(encode(piece, self._pace).translate(table) for piece in self._pace.pieces(joined))
 
 
 def _members(node: Node, expression: str) -> set[int]:

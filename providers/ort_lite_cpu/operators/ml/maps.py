@@ -1,6 +1,6 @@
 """Maps: Python steps over dicts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,21 +33,26 @@ def zip_map(op: NodeLowering) -> None:
             return [made((rows if is_sorted else rows[:, order]).tolist())]
         dicts: list[dict[Any, float]] = []
         for part in pace.slices(len(rows), most):
-            dicts += made((rows[part] if is_sorted else rows[part][:, order]).tolist())
+            dicts += made(_rows(rows[part] if is_sorted else rows[part][:, order]))
         return [dicts]
 
     op.python(step)
+
+
+def _rows(x: Array) -> Iterable[Sequence[float]]:
+    """Yield rows one at a time: Python's garbage collector would go through lists of thousands of them again and again."""
+    return zip(*x.T.tolist(), strict=True) if x.shape[1] else x.tolist()
 
 
 _WRITTEN_OUT = 32
 """The most keys of a dict that is written out as `{key0: v0, ...}`, which takes a third of `dict(zip(...))`."""
 
 
-def _rows_to_dicts(keys: list[Any]) -> Callable[[list[list[float]]], list[dict[Any, float]]]:
+def _rows_to_dicts(keys: list[Any]) -> Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]]:
     """Return the function from rows to dicts."""
     if not 0 < len(keys) <= _WRITTEN_OUT:
         return lambda rows: [dict(zip(keys, row, strict=True)) for row in rows]
-    made: Callable[[list[list[float]]], list[dict[Any, float]]] = _writer(len(keys))(*keys)
+    made: Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]] = _writer(len(keys))(*keys)
     return made
 
 
@@ -101,7 +106,8 @@ def cast_map(op: NodeLowering) -> None:
     pace = op.pace
 
     def step(values: Mapping[int, Any]) -> list[Array]:
-        keys = sorted(values)
+        every = list(values)
+        keys = pace.merge_sorted(every[part] for part in pace.slices(len(every)))
         if sparse and keys and keys[0] < 0:
             raise ValueError(f"the key {keys[0]} is below zero: keys of a sparse map are places")
         y = np.full((1, width), fill, dtype) if sparse else np.empty((1, len(keys)), dtype)

@@ -126,8 +126,8 @@ class Labels:
     def finish(self, written: Tensor) -> None:
         """Turn numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
-            texts = np.array(self.strings, object)
-            self._op.python(lambda numbers: [texts[numbers]], [written], [0])
+            texts, pace = np.array(self.strings, object), self._op.pace
+            self._op.python(lambda numbers: [pace.pick(texts, numbers)], [written], [0])
 
 
 def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:

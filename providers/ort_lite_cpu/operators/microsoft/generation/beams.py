@@ -59,13 +59,13 @@ def best(settings: Settings, scores: Array, batch: int) -> tuple[Array, Array, A
 
 def _largest(settings: Settings, row: Array, count: int) -> Array:
     """Return the positions of the `count` largest, the larger and then the earlier first. O(n), in slices that can be cancelled."""
+    settings.pace.check()
     if row.size <= max(SLICE, count):
         least = np.partition(row, row.size - count)[row.size - count]
         places = np.flatnonzero(row >= least)
         return places[np.argsort(-row[places], kind="stable")[:count]]
     found = []
     for start in range(0, row.size, SLICE):
-        settings.check()
         part = row[start : start + SLICE]
         found.append(start + _largest(settings, part, min(count, part.size)))
     places = np.concatenate(found)
@@ -78,6 +78,7 @@ def advance(settings: Settings, found: list[Hypotheses], sequences: Array, candi
     step = BeamStep(np.zeros(batch * beams, np.float32), np.zeros(batch * beams, np.int32), np.zeros(batch * beams, np.int64))
     every = candidates[0].reshape(-1)
     for b, (hypotheses, totals, sources, tokens) in enumerate(zip(found, *candidates, strict=True)):
+        settings.pace.check()
         base = b * beams
         if hypotheses.done:
             step.tokens[base : base + beams] = settings.pad

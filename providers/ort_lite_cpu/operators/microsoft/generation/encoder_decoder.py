@@ -84,7 +84,8 @@ class _EncoderDecoderRun:
         layout, beams = self._layout, self._settings.beams
         starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
         found = self._encoder([self._prompt, self._mask, starts] if layout.joined else [self._prompt, self._mask])
-        spread = [np.repeat(x, beams, axis=0) for x in (starts, self._mask, *found)]
+        compute = self._settings.compute
+        spread = [compute(beams * x.size, np.repeat, x, beams, 0) for x in (starts, self._mask, *found)]
         sequences, mask = spread[:2]
         if layout.joined:
             logits, hidden, *pasts = spread[2:]
@@ -98,7 +99,7 @@ class _EncoderDecoderRun:
 
     def go_on(self, sequences: Array, rows: Array) -> Array:
         if self._settings.beams > 1:
-            self._past = [np.take(each, rows, axis=0) for each in self._past]
+            self._past = [self._settings.compute(each.size, np.take, each, rows, 0) for each in self._past]
         return self._call(sequences)
 
     def _call(self, sequences: Array) -> Array:

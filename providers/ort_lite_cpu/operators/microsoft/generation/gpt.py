@@ -56,7 +56,7 @@ class _GPTRun:
         words = (prompt != settings.pad).astype(np.int32)
         counted = words.cumsum(axis=1, dtype=np.int32)
         every = prompt, np.where(words, counted - 1, 0).astype(np.int32), words if mask is None else mask, counted[:, -1:]
-        self._beams, self._bodies, self._cache, self._layers = settings.beams, bodies, cache, layers
+        self._settings, self._bodies, self._cache, self._layers = settings, bodies, cache, layers
         self._prompt, self._places, self._mask, self._place = (np.repeat(x, settings.beams, axis=0) for x in every)
         self._past: list[Array] = []
 
@@ -68,7 +68,9 @@ class _GPTRun:
     def go_on(self, sequences: Array, rows: Array) -> Array:
         ones = np.ones((len(sequences), 1), np.int32)
         self._mask = np.concatenate([self._mask, ones], axis=1)
-        past = self._past if self._beams == 1 else [np.take(each, rows, axis=1) for each in self._past]
+        past = self._past
+        if self._settings.beams > 1:
+            past = [self._settings.compute(each.size, np.take, each, rows, 1) for each in past]
         tokens = np.ascontiguousarray(sequences[:, -1:])
         logits, *self._past = self._bodies[1]([tokens, self._place, self._mask, *past])
         self._place = self._place + ones

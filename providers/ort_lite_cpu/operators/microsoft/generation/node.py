@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph import Graph
+from ort_lite.graph import Graph, Node
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.microsoft.generation.encoder_decoder import encoder_decoder
@@ -31,7 +31,7 @@ def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kin
 
     def step(*arrays: Any) -> list[Any]:
         inputs, prompt = arrays[:given], arrays[0]
-        settings = _settings(str(op.node), vocabulary, attributes, inputs, places)
+        settings = _settings(op.node, vocabulary, attributes, inputs, places)
         settings = check_settings(settings, prompt, 1 if encoded else prompt.shape[1])
         mask = optional(inputs, places["mask"])
         if mask is not None and mask.shape != prompt.shape:
@@ -77,7 +77,7 @@ def _attributes(op: NodeLowering) -> dict[str, Any]:
 
 
 def _settings(
-    node: str, vocabulary: int, attributes: Mapping[str, Any], inputs: Sequence[Array | None], places: Mapping[str, int]
+    node: Node, vocabulary: int, attributes: Mapping[str, Any], inputs: Sequence[Array | None], places: Mapping[str, int]
 ) -> Settings:
     def one(name: str, index: int, default: float) -> Any:
         return scalar(node, name, optional(inputs, index), default)

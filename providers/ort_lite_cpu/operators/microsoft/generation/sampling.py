@@ -52,7 +52,7 @@ def sampling(op: NodeLowering) -> None:
 
         def choose(scores: Array) -> Array:
             for row, target in zip(scores, drawn_by, strict=True):
-                settings.check()
+                settings.pace.check()
                 target[:] = filter_scores(nucleus, row[None])[0]
             return np.array([draw_token(row, generator.uniform()) for row in drawn_by], np.int32)
 

@@ -41,6 +41,7 @@ def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> No
     """Make tokens of the sequence less likely, once each, however often they occur."""
     penalty = np.float32(settings.repetition_penalty)
     for row, sequence in zip(scores, sequences, strict=True):
+        settings.pace.check()
         tokens = np.unique(sequence)
         tokens = tokens[(tokens >= 0) & (tokens < settings.vocabulary)]
         row[tokens] = np.where(row[tokens] < 0, row[tokens] * penalty, row[tokens] / penalty)
@@ -52,5 +53,6 @@ def _ngrams(settings: Settings, scores: Array, sequences: Array) -> None:
     windows = np.lib.stride_tricks.sliding_window_view(sequences, n, axis=1)
     ends = sequences[:, sequences.shape[1] - n + 1 :]
     for row, own, end in zip(scores, windows, ends, strict=True):
+        settings.pace.check()
         tokens = own[(own[:, :-1] == end).all(axis=1), -1]
         row[tokens[(tokens >= 0) & (tokens < settings.vocabulary)]] = LOWEST

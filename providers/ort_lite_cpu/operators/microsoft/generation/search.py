@@ -37,10 +37,14 @@ def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
     sequences, logits = run.begin()
     ended = np.zeros(batch, np.bool_)
     first = True
-    while True:
+
+    def next_tokens() -> Array:
         scores = floats(settings, logits)
         process_scores(settings, scores, sequences, first)
-        tokens = choose(scores)
+        return choose(scores)
+
+    while True:
+        tokens = settings.compute(batch * settings.vocabulary, next_tokens)
         ended |= tokens == settings.eos
         tokens = np.where(ended, np.int32(settings.pad), tokens)
         sequences = np.concatenate([sequences, tokens[:, None]], axis=1)
@@ -69,7 +73,8 @@ def beam_search(op: NodeLowering) -> None:
             raise settings.error("logits_processor is not 0; what it asks for is of model_type 2 (Whisper)")
         sequences, totals, scores = search_beams(settings, run, len(arrays[0]), op.wants(2))
         with np.errstate(over="ignore"):  # of what no beam goes on with: -1e9 is -inf in float16
-            return [sequences, totals.astype(dtype), scores.astype(dtype)]
+            kept = settings.compute(scores.size, lambda: scores.astype(dtype, copy=False))
+            return [sequences, totals.astype(dtype), kept]
 
     places = {"mask": 9, "repetition": 6, "vocab": 7, "prefix": 8, "beams": 3, "returned": 4, "length": 5}
     emit_search(op, step, places, (DECODER_ONLY, ENCODER_DECODER))
@@ -82,12 +87,17 @@ def search_beams(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[
     totals = np.tile(np.where(np.arange(settings.beams) > 0, np.float32(-1e9), np.float32(0)), batch)
     turns = settings.max_length - sequences.shape[1]
     kept = np.zeros((turns if keep else 0, batch, settings.beams, settings.vocabulary), np.float32)
-    for turn in range(turns):
+
+    def weigh(turn: int) -> Array:
         scores = log_softmax(floats(settings, logits))
         process_scores(settings, scores, sequences, turn == 0)
         scores += totals[:, None]
         if keep:
             kept[turn] = scores.reshape(kept.shape[1:])
+        return scores
+
+    for turn in range(turns):
+        scores = settings.compute(len(totals) * settings.vocabulary, weigh, turn)
         totals, tokens, rows = advance(settings, found, sequences, best(settings, scores, batch))
         sequences = np.concatenate([sequences[rows], tokens[:, None]], axis=1)
         if all(each.done for each in found):
@@ -102,6 +112,7 @@ def _best_sequences(settings: Settings, found: Sequence[Hypotheses], sequences: 
     shape = (len(found), settings.returned)
     made, scores = np.full((*shape, settings.max_length), settings.pad, np.int32), np.zeros(shape, np.float32)
     for b, hypotheses in enumerate(found):
+        settings.pace.check()
         if not hypotheses.done:
             for row in range(b * settings.beams, (b + 1) * settings.beams):
                 hypotheses.add(sequences[row], totals[row])

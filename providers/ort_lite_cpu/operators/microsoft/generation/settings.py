@@ -1,14 +1,17 @@
 """Settings of a search: attributes and inputs, checked before the first call of a body."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.provider import run_options
+from ort_lite.graph import Node
 from ort_lite.record import Record
+from ort_lite_cpu.run.pace import CHEAP, Pace
+
+T = TypeVar("T")
 
 MOST_BEAMS = 128
 """The largest number of beams, as in onnxruntime: nearly all of more beams would be copies of one another."""
@@ -23,8 +26,7 @@ class Settings(Record, eq=False):
     Token ids that must not be chosen have a 0 in `vocab_mask` (V,), those of the first token in `prefix_vocab_mask` (B, V).
     """
 
-    node: str
-    """The name of the node in errors."""
+    node: Node
     vocabulary: int
     eos: int
     pad: int
@@ -50,14 +52,17 @@ class Settings(Record, eq=False):
         """Return the error that names the node."""
         return InvalidArgument(f"{self.node}: {message}")
 
-    def check(self) -> None:
-        """Raise Cancelled or DeadlineExceeded where the run shall end."""
-        options = run_options()
-        if options is not None and options.terminate:
-            raise options.termination(f"in {self.node}")
+    @property
+    def pace(self) -> Pace:
+        """Return the pace of the node's step."""
+        return Pace(self.node)
+
+    def compute(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        """Return function(*arguments). A function of many elements is not waited for once the run is cancelled."""
+        return function(*arguments) if size <= CHEAP else self.pace.beside(function, *arguments)
 
 
-def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
+def scalar(node: Node, name: str, array: Array | None, default: float) -> Any:
     """Return the one element of an input, `default` where it is left out. Raises InvalidArgument for more than one."""
     if array is None:
         return default

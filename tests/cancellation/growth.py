@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
+from tests.cancellation.registrations import Registration, registration_of
 from tests.conformance.versions.models import FIXED, OPEN
 from tests.fuzz.drafts import At, Draft
 from tests.fuzz.seeds import Seed, seeds
 
-Operator = tuple[str, str]
-"""Domain and type."""
 EVERYTHING = "all sizes"
 MOST_BYTES = 600 << 20
 """Of the inputs of a run."""
@@ -38,14 +37,15 @@ class Way(NamedTuple):
 
 
 @cache
-def operators() -> dict[Operator, list[Seed]]:
-    """The cases of each operator's newest version, in their own types, those with the most elements first."""
-    newest: dict[Operator, tuple[int, list[Seed]]] = {}
-    for (domain, op_type, version), found in seeds().items():
-        own = [seed for seed in found if seed.dtype is None] or list(found)
-        if own and version > newest.get((domain, op_type), (0, []))[0]:
-            newest[domain, op_type] = version, own
-    return {operator: sorted(found, key=lambda seed: -_draft(seed).size()) for operator, (_, found) in sorted(newest.items())}
+def cases() -> dict[Registration, list[Seed]]:
+    """The cases of each registration at the operator's newest version, those in their own types and with most elements first."""
+    found: dict[Registration, list[Seed]] = {}
+    newest = {key[:2]: key for key in sorted(seeds())}
+    for key, own in seeds().items():
+        if key == newest[key[:2]]:
+            for seed in own:
+                found.setdefault(registration_of(_draft(seed)), []).append(seed)
+    return {one: sorted(own, key=lambda seed: (seed.dtype is not None, -_draft(seed).size())) for one, own in found.items()}
 
 
 def _draft(seed: Seed) -> Draft:
