@@ -82,7 +82,7 @@ FLOORS = {
         __main__
     """,
     "ort_lite_cpu": """
-        types
+        types costs
         run
         options
         kernels

@@ -162,9 +162,13 @@ def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
 
 
 def _split_name(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
-    """Return the known names that the pieces consist of, in order; a name may span several pieces. Empty if there is no match."""
+    """Return the known names that the pieces consist of, in order; a name may span several pieces. Empty if there is no match.
+
+    A piece may be a node that was itself fused: an operator and its last node's name.
+    """
     for stop in range(len(pieces), 0, -1):
-        first, rest = "+".join(pieces[:stop]), pieces[stop:]
+        joined, rest = "+".join(pieces[:stop]), pieces[stop:]
+        first = joined if joined in known else joined.partition("_")[2]
         if first in known and (found := _split_name(rest, known) if rest else [first]):
             return [first, *found] if rest else found
     return []

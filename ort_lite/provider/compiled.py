@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 
 class Holdings(TypedDict):
@@ -49,12 +49,43 @@ class TellsFacts(Protocol):
         """Return names with numbers or short texts."""
 
 
+class CandidateCost(Record):
+    """The predicted cost of a kernel that can compute a node: microseconds of one thread."""
+
+    kernel: float
+    moves: float = 0.0
+    """The changes of layout around the kernel."""
+
+    @property
+    def total(self) -> float:
+        """The kernel and the changes of layout together."""
+        return self.kernel + self.moves
+
+    def times(self, count: int) -> "CandidateCost":
+        """Return the cost of so many calls."""
+        return CandidateCost(self.kernel * count, self.moves * count)
+
+
 class KernelChoice(Record):
-    """The kernels that compute a node, and the candidates that were not taken."""
+    """The kernels that compute a node, and the candidates that were compared."""
 
     kernels: tuple[str, ...]
-    rejected: Mapping[str, str]
-    """Why each does not fit, by the candidate's name, in the order in which they were asked."""
+    taken: str
+    """The name of the candidate that computes the node. Where there is no choice, those of its kernels, with "+" between them."""
+    costs: Mapping[str, CandidateCost]
+    """The predicted cost of each candidate that fits, by its name. Open dimensions count as 256."""
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    """The reason why each of the others does not fit."""
+
+    @property
+    def predicted(self) -> float:
+        """The predicted microseconds of one thread in the kernels."""
+        return self.costs[self.taken].kernel
+
+    @property
+    def runner_up(self) -> str:
+        """The cheapest of the candidates that were not taken, or "" if no other fits."""
+        return min((name for name in self.costs if name != self.taken), key=lambda name: self.costs[name].total, default="")
 
 
 class TellsKernels(Protocol):

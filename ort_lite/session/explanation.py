@@ -99,8 +99,7 @@ class Explanation(Record):
         found = {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
         if not self.kernels:
             return found
-        kernels = {name: {"kernels": list(one.kernels), "rejected": dict(one.rejected)} for name, one in self.kernels.items()}
-        return found | {"kernels": kernels}
+        return found | {"kernels": {name: _choice_as_dict(choice) for name, choice in self.kernels.items()}}
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the explanation as JSON."""
@@ -136,9 +135,28 @@ class Explanation(Record):
         for name, facts in self.facts.items():
             lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
         for name, choice in self.kernels.items():
-            lines.append(f"{name}: {', '.join(choice.kernels)}")
+            lines.append(f"{name}: {', '.join(choice.kernels)}; predicted {choice.predicted:.1f} us")
+            if choice.runner_up or choice.rejected:
+                lines += [f"    {_format_cost(candidate, choice)}" for candidate in choice.costs]
             lines += [f"    not {candidate}: {reason}" for candidate, reason in choice.rejected.items()]
         return lines
+
+
+def _format_cost(candidate: str, choice: KernelChoice) -> str:
+    """Return the costs of one candidate as a line, the one that was taken with a star."""
+    cost = choice.costs[candidate]
+    moves = f" and {cost.moves:.1f} us of layout changes" if cost.moves else ""
+    return f"{'*' if candidate == choice.taken else ' '} {candidate}: {cost.kernel:.1f} us{moves}"
+
+
+def _choice_as_dict(choice: KernelChoice) -> dict[str, Any]:
+    costs = {name: {"kernel": cost.kernel, "moves": cost.moves} for name, cost in choice.costs.items()}
+    found = {
+        "kernels": list(choice.kernels),
+        "taken": choice.taken,
+        "runner_up": choice.runner_up,
+    }
+    return {**found, "costs": costs, "rejected": dict(choice.rejected)}
 
 
 class ControlCost(Record):

@@ -5,6 +5,7 @@ from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.cpu import runnable
 from ort_lite.native.missing import WAIT
 from ort_lite.record import Record
+from ort_lite_cpu.costs import Costs
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.run_context import RunContext
 
@@ -18,7 +19,8 @@ class CPUOptions(Record):
     are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop and Scan become part of the program around them where
     they can. compile: what to do about missing kernels, see `ort_lite.native.missing`. steps: types of 16 bits that are rounded where
     the operators of ONNX's functions end, not where a node does. seed: of random numbers without one of their own; None: the system's
-    entropy.
+    entropy. pins: pairs of a node's name and the candidate that computes it (see `ort_lite_cpu.lowering.candidates`). costs: constants
+    of predicted costs; None: those that are shipped for the target.
     """
 
     threads: int = 1
@@ -31,6 +33,8 @@ class CPUOptions(Record):
     compile: str = WAIT
     steps: frozenset[str] = frozenset({"bfloat16"})
     seed: int | None = None
+    pins: tuple[tuple[str, str], ...] = ()
+    costs: Costs | None = None
 
     @property
     def kernels(self) -> Kernels:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from ort_lite.dtypes import COMPLEX
-from ort_lite.errors import ProviderError
+from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
@@ -24,6 +25,7 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.seeds import seed
 from ort_lite.transform import Transform
+from ort_lite_cpu.costs import calibrated_costs
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program, machinery
@@ -48,7 +50,7 @@ class CPUExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "CPUExecutionProvider"
     exact: ClassVar[bool] = True
-    config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.target", "ort_lite.winograd")
+    config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.kernels", "ort_lite.target", "ort_lite.winograd")
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class CPUExecutionProvider(ExecutionProvider):
         Config entry `ort_lite.winograd` "0" turns Winograd's convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
         `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels,
         `ort_lite.round_16_bit` "steps" rounds 16-bit floats where ONNX's functions do; without it bfloat16 alone is rounded so.
+        `ort_lite.kernels` is a JSON object of candidates by name of node: {"conv1": "winograd-2"}.
         """
         threads = self._threads or min(options.intra_op_num_threads or _cores(), MAX_PARTS)
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
@@ -88,6 +91,8 @@ class CPUExecutionProvider(ExecutionProvider):
             compile=check_option(options.config(OPTION, WAIT)),
             steps=steps,
             seed=seed(),
+            pins=_parse_pins(options.config("ort_lite.kernels", "")),
+            costs=calibrated_costs(runnable(target)),
         )
         session_memory = options.session_memory
         if session_memory is not None:
@@ -134,6 +139,17 @@ def _count(threads: Any) -> int:
         name = CPUExecutionProvider.name
         raise ProviderError(f"{name}: threads is {threads!r}, expected 0 (all cores) to {MOST_THREADS}")
     return int(text)
+
+
+def _parse_pins(text: str) -> tuple[tuple[str, str], ...]:
+    """Read the entry `ort_lite.kernels`. Raises InvalidArgument if it is no JSON object of texts."""
+    try:
+        pins = json.loads(text) if text else {}
+    except ValueError as error:
+        raise InvalidArgument(f"ort_lite.kernels is no JSON: {error}") from error
+    if not isinstance(pins, dict) or not all(isinstance(name, str) for name in pins.values()):
+        raise InvalidArgument(f'ort_lite.kernels is {text}, expected {{"NODE": "CANDIDATE", ...}}')
+    return tuple(pins.items())
 
 
 def _compile(partition: Partition, options: CPUOptions) -> Program | BodyProgram:

@@ -5,6 +5,7 @@ from ort_lite.tools.view.document import (
     ArenaData,
     Document,
     EventData,
+    KernelData,
     PlacementData,
     StageData,
     TimelineData,
@@ -99,6 +100,17 @@ def _timeline() -> TimelineData:
     }
 
 
+def _kernel(taken: str, **rejected: str) -> KernelData:
+    """Of two candidates that fit: the first takes 100 microseconds, the second half as long again and a change of layout."""
+    return {
+        "kernels": [f"{taken}<f32>"],
+        "taken": taken,
+        "runner_up": "second" if taken == "first" else "first",
+        "costs": {"first": {"kernel": 100, "moves": 0}, "second": {"kernel": 150, "moves": 50}},
+        "rejected": rejected,
+    }
+
+
 def _document(provider: str, costs: dict[str, float], why: str) -> Document:
     """Of a session in which `provider` has the chain's last node."""
     places = {name: _placement(CPU, "") for name in CHAIN[:-1]} | {CHAIN[-1]: _placement(provider, why)}
@@ -109,7 +121,7 @@ def _document(provider: str, costs: dict[str, float], why: str) -> Document:
         "facts": [],
         "providers": [{"name": name, "device": name[:3]} for name in (SAMPLE, CPU)],
         "operators": {},
-        "values": {f"v{k}": FLOATS for k in range(len(names) + 1)},
+        "values": {f"v{k}": FLOATS for k in range(len(names) + 1)} | {"v2": FLOATS | {"symbolic": "float32[N]"}},
         "nodes": {
             name: {
                 "name": name,
@@ -143,6 +155,7 @@ def _document(provider: str, costs: dict[str, float], why: str) -> Document:
         "memory": [_arena()],
         "timeline": _timeline(),
         "costs": {key: {"microseconds": time, "share": 0.5, "shared": 1} for key, time in costs.items()},
+        "kernels": {"Abs_0": _kernel("first", third="its window is large"), "Neg_1": _kernel("second")},
     }
 
 

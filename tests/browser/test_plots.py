@@ -30,6 +30,32 @@ def open_tab(new_page: Callable[[], Page], file: Path) -> OpenTab:
     return opened
 
 
+def why_this_kernel(page: Page, key: str) -> str:
+    """What the details of a node say of its kernel."""
+    page.get_by_role("treeitem").filter(has_text=key).first.click()
+    found = page.get_by_label("What is known of it").locator("section", has=page.get_by_role("heading", name="Why this kernel"))
+    return found.inner_text() if found.count() else ""
+
+
+def test_a_node_has_its_kernel_and_the_reasons_against_others(open_tab: OpenTab) -> None:
+    page = open_tab("Graph")
+    text = why_this_kernel(page, "Abs")
+    for line in (
+        *("kernel\nfirst", "predicted\n100 µs", "measured\n60 µs", "runner-up\nsecond, 150 µs, and 50 µs to change layouts"),
+        *(
+            "second: slower\n150 µs, and 50 µs to change layouts (2.0 times as much)",
+            "third: does not fit\nits window is large",
+        ),
+        *("compiled as\nfirst<f32>", "Predictions are for one thread."),
+    ):
+        assert line in text
+    assert "open dimensions" not in text and "not the cheapest" not in text
+    text = why_this_kernel(page, "Neg")
+    assert "first: faster\n100 µs (0.5 times as much)" in text and "The kernel is not the cheapest" in text
+    assert "For open dimensions they assume nominal sizes" in text
+    assert why_this_kernel(page, "Exp") == ""
+
+
 def chart(page: Page) -> Locator:
     """The drawing of the tab that is shown, with its keys."""
     found = page.get_by_role("tabpanel").get_by_role("application")

@@ -52,8 +52,12 @@ def op_program(
     fixed: bool = False,
     threads: int = 1,
     steps: bool = False,
+    pin: str = "",
 ) -> Program:
-    """A program of one node, 'node'. `outputs`: how many, or which; `constants`: positions of inputs that are initialisers."""
+    """A program of one node, 'node'. `outputs`: how many, or which; `constants`: positions of inputs that are initialisers.
+
+    pin: the candidate that computes it.
+    """
     values: list[Value | None] = []
     feeds: list[tuple[Value, Info]] = []
     for k, array in enumerate(inputs):
@@ -76,9 +80,9 @@ def op_program(
     for result in results:
         result.type = inference.of(result).type
     with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):  # whatever has work to share is shared, however small
-        return Program(
-            [node], feeds, results, rules(), CPUOptions(threads=threads, steps=frozenset(HALVES if steps else ())), {}
-        )
+        pins = (("node", pin),) if pin else ()
+        options = CPUOptions(threads=threads, steps=frozenset(HALVES if steps else ()), pins=pins)
+        return Program([node], feeds, results, rules(), options, {})
 
 
 def text_program(
@@ -178,11 +182,13 @@ def check_op(
     rtol: float | Any = 1e-5,
     atol: float | Any = 1e-6,
     steps: bool | Any = False,
+    pin: str | Any = "",
     **attributes: Any,
 ) -> None:
     """Compares with `expected`: arrays, a function of the inputs and attributes, or None for onnx.reference.
 
-    Integers, bools and strings must be equal. `constants`: positions that are also tried as initialisers. Options are typed
+    Integers, bools and strings must be equal. `constants`: positions that are also tried as initialisers, with a pinned candidate
+    only so. Options are typed
     "or Any" because type checkers hold the values of a `**dict` of attributes against every keyword.
     """
     if expected is None:
@@ -193,6 +199,8 @@ def check_op(
     variants: list[dict[str, Any]] = [{}, {"threads": 3}, {"fixed": True, "constants": constants}]
     if constants:
         variants.append({"constants": constants})
+    if pin:
+        variants = [{"constants": constants, "pin": pin, **variant} for variant in variants[:3]]
     first: list[Any] = []
     for variant in variants:
         got = run_op(op_type, inputs, attributes, opset=opset, domain=domain, outputs=outputs, steps=steps, **variant)

@@ -88,7 +88,7 @@ def test_every_edge_of_the_depth(k: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 1030), ("float64", 1027)])
 def test_one_row_and_a_matrix_beyond_a_cache(dtype: str, k: int) -> None:
-    """Several panels at once, and what is left of them one by one, the last one narrow: the same bits, however many there are."""
+    """The last panel is narrow. The bits are the same, however many parts share the panels."""
     a, b, n = random(1, k, dtype=dtype), random(k, 301, dtype=dtype, seed=1), 301
     bias = random(n, dtype=dtype, seed=2)
     assert k * n > KEPT
@@ -256,8 +256,9 @@ def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> No
 
 
 @pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("few", [0, 9])
 @pytest.mark.parametrize("m", [1, 3, 4, 9])
-def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, transposed: bool) -> None:
+def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, few: int, transposed: bool) -> None:
     tile, n, k = tile_for("f32", HOST), 21, 11
     kernel = Spec(matmul, ("f32",) * 6, {"transposed": transposed, "kind": "", "tile": tile})
     a, b = random(m, k), random(k, n, seed=1)
@@ -265,7 +266,7 @@ def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, transpo
     scratch, c = np.zeros(DEPTH * tile.columns, np.float32), np.zeros((m, n), np.float32)
     guarded: list[Array | None] = [at_the_end_of_a_page(array) for array in (a, lying)]
     guarded += [None, None, at_the_end_of_a_page(c), at_the_end_of_a_page(scratch)]
-    scalars: list[Any] = [m, n, k, k, k if transposed else n, 1.0, *NO_LIMITS, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    scalars: list[Any] = [m, n, k, k, k if transposed else n, 1.0, few, *NO_LIMITS, 1, 1, 1, 0, 0, 0, 0, 0, 0]
     assert call(kernel, guarded, scalars) == 0
     assert guarded[4] is not None
     assert_near(guarded[4], exact(a, b))

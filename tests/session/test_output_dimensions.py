@@ -120,7 +120,9 @@ def test_a_cache_with_a_named_head_size_is_computed(attend: Callable[[str, str],
 def test_a_past_of_another_head_size_is_refused(attend: Callable[[str, str], bytes]) -> None:
     data = attend("B,2,P,D", "B,2,T,D")
     session = ort_lite.InferenceSession(data, providers=CPU)
-    with pytest.raises(InvalidArgument, match=r"the past does not go with what is new: 7 (against|and) 8"):
+    with pytest.raises(
+        InvalidArgument, match=r"not go with what is new: 7 (against|and) 8|14, dimension 3 of input 6 \(past_key"
+    ):
         session.run(None, feeds_for(data, head_size=7))
 
 

@@ -1,9 +1,10 @@
 """`ort-lite bench MODEL.onnx --against onnxruntime`: time a model, a folder of models or one operator.
 
-With --nodes it also shows where the time goes and how close the machine is to its peak. docs/performance.md describes the
-measurement.
+With --nodes it also shows where the time goes and how close the machine is to its peak, with --candidates what each kernel takes that
+can compute a node. docs/performance.md describes the measurement.
 """
 
+import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,8 +15,11 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, describe, format_error
+from ort_lite.native.calibration import write_factors
+from ort_lite.native.cpu import runnable
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
+from ort_lite.tools.cli.benchmark.candidates import NodeCandidates, factors_of, measure_candidates, show_candidates
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
 from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
 from ort_lite.tools.cli.benchmark.interleaved_runs import Run
@@ -24,7 +28,8 @@ from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
 from ort_lite.tools.cli.exit_status import ExitStatus
-from ort_lite.tools.cli.feed_arguments import default_sizes, dims_of, feeds_of, lengths
+from ort_lite.tools.cli.feed_arguments import default_sizes, dims_of, dims_of_feeds, feeds_of, lengths
+from ort_lite.tools.cli.pairs import pairs
 from ort_lite.tools.cli.printing import json_text, print_json, print_text
 
 
@@ -42,14 +47,16 @@ def main(arguments: Namespace) -> ExitStatus:
 
 def _bench(arguments: Namespace) -> ExitStatus:
     cases = _cases(arguments)
-    arguments.threads = arguments.threads or cores()
+    arguments.threads = 1 if arguments.candidates or arguments.calibrate else arguments.threads or cores()
     against = rival(arguments.against) if arguments.against else None
     name = cpu()[0]
     versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
     report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
     heading = f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
     say = _silent if arguments.json == "-" else _Said(heading)
-    if against or not arguments.nodes:
+    if arguments.candidates or arguments.calibrate:
+        report |= _candidates(arguments, cases, say)
+    elif against or not arguments.nodes:
         report |= _times(arguments, cases, against, say)
     if arguments.nodes:
         report["profile"] = _nodes(arguments, cases, say)
@@ -213,6 +220,44 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
         show(found, limits, rows, arguments.top, say)
     peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
     return {"seconds": found.seconds, "runs": found.runs, "peaks_of_a_core": peak, "nodes": rows}
+
+
+# Candidates
+
+
+def _candidates(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
+    """Time the candidates of each node with one thread; for --calibrate, store what the constants of costs are wrong by."""
+    if arguments.providers or arguments.against or arguments.nodes:
+        raise InvalidArgument(
+            "--candidates and --calibrate measure the CPU provider alone: without --providers, --against and --nodes"
+        )
+    target = runnable(dict(pairs(arguments.config, "--config")).get("ort_lite.target", "host"))
+    if arguments.calibrate:
+        write_factors(target, {})
+    found: dict[str, list[NodeCandidates]] = {}
+    for name, source in cases.items():
+        with session_arguments.session(arguments, source) as session:
+            feeds = _feeds(arguments, session, say)
+            sizes = dims_of_feeds(session.get_inputs(), feeds)
+        found[name] = measure_candidates(partial(_pinned_session, arguments, source, sizes), feeds, arguments.seconds)
+        if arguments.json != "-":
+            say(name)
+            show_candidates(found[name], arguments.top, say)
+    report: dict[str, Any] = {"candidates": {name: [row.as_dict() for row in rows] for name, rows in found.items()}}
+    if arguments.calibrate:
+        report["factors"] = factors_of([row for rows in found.values() for row in rows])
+        write_factors(target, report["factors"])
+        say(f"stored {_many(len(report['factors']), 'factor')} of predicted costs for later sessions with {target.name}")
+    return report
+
+
+def _pinned_session(arguments: Namespace, source: Model, sizes: Mapping[str, int], pins: Mapping[str, str]) -> InferenceSession:
+    options = session_arguments.options(arguments)
+    for name, size in sizes.items():
+        options.add_free_dimension_override_by_name(name, size)
+    if pins:
+        options.add_session_config_entry("ort_lite.kernels", json.dumps(dict(pins)))
+    return InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def _many(count: int, what: str) -> str:

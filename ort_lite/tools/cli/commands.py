@@ -173,6 +173,14 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "--concurrency", type=int, default=0, metavar="N", help="also measure throughput and latency with N callers at once"
     )
     parser.add_argument("--nodes", action="store_true", help="show the time of each node and its share of this machine's peak")
+    parser.add_argument(
+        "--candidates", action="store_true", help="time the kernels that can compute each node, beside their predicted costs"
+    )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="as --candidates, and correct the predictions of later sessions on this machine",
+    )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="nodes to show, 0 for all (default: 20)")
     parser.add_argument("--json", metavar="FILE", nargs="?", const="-", help="write JSON to a file, or to standard output")
     add_session(parser)

@@ -54,6 +54,12 @@ def dims_of(arguments: Namespace) -> dict[str, int]:
     return {name: _number(f"--dim {name}={value}", value) for name, value in pairs(arguments.dim, "--dim")}
 
 
+def dims_of_feeds(inputs: Sequence[NodeArg], feeds: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of free dimensions that have a name, as the feeds have them."""
+    shapes = [(arg.shape, feeds[arg.name].shape) for arg in inputs if hasattr(feeds.get(arg.name), "shape")]
+    return {dim: size for given, fed in shapes for dim, size in zip(given, fed, strict=False) if isinstance(dim, str)}
+
+
 def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
     """Return sizes for free dimensions that are named like lengths and not given, because one token is not a typical load."""
     names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]

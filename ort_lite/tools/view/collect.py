@@ -11,6 +11,7 @@ from ort_lite.graph.released import DroppedConstant
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
 from ort_lite.plugins.selection import rules_of
+from ort_lite.provider.compiled import KernelChoice
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record, field
 from ort_lite.session.explanation import Explanation
@@ -73,6 +74,9 @@ def collect(subject: Subject) -> page.Document:
         "memory": [],
         "timeline": None,
         "costs": dict(subject.costs),
+        "kernels": {
+            key: _kernel(explanation.kernels[name]) for name, key in story.compiled.items() if name in explanation.kernels
+        },
     }
     made["memory"] = arenas_of(subject.plans, made)
     made["timeline"] = None if subject.trace is None else timeline_of(subject.trace, made)
@@ -100,6 +104,18 @@ def _placement(place: Placement) -> page.PlacementData:
         "reasons": reasons,
         "rule": place.rule,
         "inserted": place.inserted,
+    }
+
+
+def _kernel(choice: KernelChoice) -> page.KernelData:
+    return {
+        "kernels": list(choice.kernels),
+        "taken": choice.taken,
+        "runner_up": choice.runner_up,
+        "costs": {
+            name: {"kernel": round(cost.kernel, 3), "moves": round(cost.moves, 3)} for name, cost in choice.costs.items()
+        },
+        "rejected": dict(choice.rejected),
     }
 
 

@@ -195,6 +195,23 @@ class CostData(TypedDict):
     shared: int
 
 
+class CandidateData(TypedDict):
+    """The predicted cost of a kernel that can compute a node, in microseconds of one thread."""
+
+    kernel: float
+    moves: float  # of the changes of layout around the kernel
+
+
+class KernelData(TypedDict):
+    """The kernels that compute a node, and the candidates that were compared."""
+
+    kernels: list[str]  # with their types and static parameters
+    taken: str
+    runner_up: str  # "" if no other candidate fits
+    costs: dict[str, CandidateData]  # by candidate; at nominal sizes of open dimensions, mostly 256
+    rejected: dict[str, str]  # why each of the others does not fit
+
+
 class OperatorData(TypedDict):
     """The documentation of an operator."""
 
@@ -229,4 +246,5 @@ class Document(TypedDict):
     memory: list[ArenaData]
     timeline: TimelineData | None  # of one profiled run
     costs: dict[str, CostData]  # by key, of the stage "partitioned"
+    kernels: dict[str, KernelData]  # by key, of the last stage; of partitions that tell them
     other: NotRequired["Document"]  # to compare with; without the values that are equal in both

@@ -11,6 +11,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
+from ort_lite.provider.compiled import KernelChoice
 from ort_lite.record import Record
 
 FEWEST, MOST = 3, 200
@@ -25,7 +26,7 @@ class NodeTime(Record):
     whole run.
 
     `nbytes` counts the tensors that go in and out, each once. `operations` is None if it depends on data. `nodes` are the names of
-    the group, which is empty for what providers insert.
+    the group, which is empty for what providers insert. `kernel` and `runner_up` are candidates that can compute it, "" if unknown.
     """
 
     name: str
@@ -36,6 +37,10 @@ class NodeTime(Record):
     nbytes: float
     operations: float | None
     nodes: tuple[str, ...] = ()
+    kernel: str = ""
+    runner_up: str = ""
+    predicted: float | None = None
+    """The predicted seconds of the kernel in one thread, at nominal sizes of open dimensions; None if there is no prediction."""
 
 
 class Profile(Record):
@@ -47,12 +52,28 @@ class Profile(Record):
     seconds: float
     runs: int
 
+    def with_choices(self, choices: Mapping[str, KernelChoice]) -> "Profile":
+        """Return the profile with the kernel of each line whose name is in `choices`, and its predicted time."""
+        return self.replace(lines=tuple(_with_choice(line, choices.get(line.name)) for line in self.lines))
+
     def _repr_html_(self) -> str:
         from ort_lite.tools.view.tables import table
 
-        columns = ("node", "operator", "us", "share", "shapes")
-        rows = [(x.name, x.operator, f"{x.seconds * 1e6:,.1f}", f"{x.share:.1%}", x.shapes) for x in self.lines]
-        return f"<p>{self.seconds * 1e6:,.1f} us a run, {self.runs} runs</p>{table(columns, rows, ('us', 'share'))}"
+        columns = ("node", "operator", "us", "predicted us", "share", "kernel", "runner-up", "shapes")
+        rows = [_row(line) for line in self.lines]
+        return f"<p>{self.seconds * 1e6:,.1f} us a run, {self.runs} runs</p>{table(columns, rows, columns[2:5])}"
+
+
+def _with_choice(line: NodeTime, choice: KernelChoice | None) -> NodeTime:
+    if choice is None:
+        return line
+    return line.replace(kernel=choice.taken, runner_up=choice.runner_up, predicted=choice.predicted / 1e6)
+
+
+def _row(line: NodeTime) -> tuple[str, ...]:
+    predicted = "" if line.predicted is None else f"{line.predicted * 1e6:,.1f}"
+    times = (f"{line.seconds * 1e6:,.1f}", predicted, f"{line.share:.1%}")
+    return (line.name, line.operator, *times, line.kernel, line.runner_up, line.shapes)
 
 
 def profile_of(

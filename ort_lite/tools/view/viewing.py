@@ -53,10 +53,10 @@ def _view(
     state: SessionState = session._state
     origin = Origin(session._kept, session._arguments, session._own_params)
     line.update("loading the model", 0, _STEPS)
-    explanation, graph = state.explain(), state.explain().assignment.graph
+    explanation = state.explain(kernels=True)
     loaded, note = _reload(state, origin)
     line.update("running the model", 1, _STEPS)
-    dims = dims_of(graph.inputs, feeds or {})
+    dims = dims_of(explanation.assignment.graph.inputs, feeds or {})
     trace = None if profile is None else _read(profile)
     if feeds is not None:
         recorded = measure_runs(session, feeds)

@@ -18,6 +18,7 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.emitter import Emitter
@@ -205,6 +206,7 @@ class Builder:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
+        serial: bool = False,
     ) -> None:
         """Add an instruction: see `NodeLowering.emit`. A checkpoint.
 
@@ -225,7 +227,9 @@ class Builder:
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for tensor in operands:
             self.look_at(tensor)
-        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
+        self.result.items.append(
+            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, serial=serial)
+        )
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         """Require a condition on sizes, for a node; a run fails with `message` if it does not hold."""
@@ -365,7 +369,9 @@ class Builder:
         """Return a copy of the tensor."""
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
-        self.emit(node, primitives.copy, [source, target], named={"count": target.size}, work=tensor.size)
+        self.emit(
+            node, primitives.copy, [source, target], named={"count": target.size}, work=work_of_copy(target.dtype, target.size)
+        )
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:

@@ -22,7 +22,7 @@ def define(
     formula: str,
     operands: Sequence[Tensor],
     scalars: Sequence[float | Dim] = (),
-    cost: float = 0.25,
+    cost: float = 0.03,
     output: int = 0,
 ) -> None:
     """Set output `output` to the formula. It is computed at once if it is read more than once, else where it is read."""

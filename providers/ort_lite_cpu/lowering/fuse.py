@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ort_lite.dtypes import itemsize
 from ort_lite.native.digest import blake2b
 from ort_lite.native.extents import Extent, Reach, walk
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import BYTE, linear_work
 from ort_lite_cpu.kernels import elementwise as language
 from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, same_shape, scalar_constant
 from ort_lite_cpu.types import HALVES, value_type
+
+FUNCTION, DOUBLE = 0.1, 16
+"""The cost from which a formula calls a function, and the factor for doubles, whose functions are computed one at a time."""
 
 
 class FusedLoop(Record, frozen=False):
@@ -45,7 +50,7 @@ class _Text(Record, frozen=False):
     scalar_lines: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    cost: float = 0.2
+    cost: float = 0.0
 
 
 def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
@@ -65,7 +70,7 @@ def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out
     touched = {f"x{k}": whole if aligned[k] else _reach_of(loops.dims, own) for k, own in enumerate(loops.strides)} | {
         "y": whole
     }
-    work = _work(whole, text.cost)
+    work = _work(whole, text, stored, out)
     return FusedLoop(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 
 
@@ -94,7 +99,8 @@ def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
     touched["y"] = size
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and k not in alone), None)
     scalars = [size, *text.scalars]
-    return FusedLoop(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
+    work = _work(size, text, stored, out)
+    return FusedLoop(spec, scalars, work, touched, None if inplace is None else (len(stored), inplace))
 
 
 def _generic(tensor: Tensor) -> tuple[Spec, _Text]:
@@ -134,8 +140,10 @@ def _reach_of(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
     return walk(0, *(number for pair in loops for number in pair))
 
 
-def _work(size: Dim, cost: float) -> Dim:
-    return size * max(1, round(cost * 4)) // 4
+def _work(size: Dim, text: _Text, stored: Sequence[Tensor], out: Tensor) -> Dim:
+    """Return the work of the formulas and of what moves through memory: operands that are broadcast stay in the cache."""
+    moved = itemsize(out.dtype) + sum(itemsize(leaf.dtype) for leaf in stored if same(leaf.size, out.size))
+    return linear_work(size, text.cost + moved * BYTE)
 
 
 def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
@@ -163,7 +171,7 @@ def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
     if tensor.dtype in HALVES and not last:
         formula = _round_formula(tensor.dtype, formula)
     text.lines.append(f"{name} = {formula}")
-    text.cost += pending.cost
+    text.cost += pending.cost * (DOUBLE if tensor.dtype == "float64" and pending.cost >= FUNCTION else 1)
     return name
 
 

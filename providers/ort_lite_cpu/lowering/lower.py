@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import Fail, OrtLiteError, format_error
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, SequenceType, Value
 from ort_lite.graph.released import check_there
@@ -107,6 +107,7 @@ class Lowering:
             )
         try:
             lower(self.values, registration, node, infos)
+            self._check_pin(node)
         except (OrtLiteError, Open):
             raise
         except Exception as error:
@@ -115,6 +116,14 @@ class Lowering:
                 f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
                 + format_error(error)
             ).about(node) from error
+
+    def _check_pin(self, node: Node) -> None:
+        """Raise InvalidArgument if config entry `ort_lite.kernels` names the node and it has no candidates."""
+        name = dict(self.values.options.pins).get(node.name)
+        if name is not None and node not in self.builder.result.choices:
+            raise InvalidArgument(
+                f"{node} (CPUExecutionProvider): ort_lite.kernels asks for {name!r}: the operator has no choice of kernels"
+            ).about(node)
 
     def _require_quotients(self, node: Node) -> None:
         """Require divisors of sizes not to be 0: expressions would go on with 0."""

@@ -13,6 +13,7 @@ from ort_lite.inference import Info
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
+from ort_lite.provider.compiled import CandidateCost
 from ort_lite.record import Record, field
 from ort_lite.shapes import Symbol
 from ort_lite.shapes.expr import Dim
@@ -59,6 +60,8 @@ class Instruction(Record, frozen=False):
     """The number of calls, each with all parts: see `run.loop`."""
     jump: int = 0
     """The number of instructions to jump by if the kernel returns TAKEN, backwards if negative; 0 if it is no jump."""
+    serial: bool = False
+    """True if the kernel has one part, however much work that is."""
     inside: str = ""
     """The end of errors for a node of a body: its name, and the node that it belongs to."""
 
@@ -120,6 +123,16 @@ class Requirement(Record, frozen=False):
     """The end of errors, as of an Instruction."""
 
 
+class Choice(Record):
+    """The candidate that computes a node, and the others."""
+
+    taken: str
+    costs: Mapping[str, CandidateCost]
+    """The predicted costs of each candidate that fits."""
+    rejected: Mapping[str, str]
+    """The reason why each of the others does not fit."""
+
+
 class Lowered(Record, frozen=False):
     """The result of lowering: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
@@ -135,8 +148,8 @@ class Lowered(Record, frozen=False):
     """Missing fused kernels, which were replaced."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
-    candidates: dict[Node, dict[str, str]] = field(default_factory=dict)
-    """By node, kernels that were not taken, and why (see `candidates`)."""
+    choices: dict[Node, Choice] = field(default_factory=dict)
+    """The candidate of each node that has several."""
     restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
     """Functions that recreate the arrays of constants from their packed forms, by id of the array."""
 

@@ -18,7 +18,8 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
+from ort_lite_cpu.costs import Costs, shipped_costs
+from ort_lite_cpu.lowering.lowered import Choice, Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
@@ -80,9 +81,14 @@ class NodeLowering:
         """Return the error for a node that no kernel serves: `raise op.reject(...)`."""
         return NotSupported(f"{self.node} (CPUExecutionProvider): {message}").about(self.node)
 
-    def note_candidate(self, name: str, reason: str) -> None:
-        """Note for `explain(kernels=True)` that a kernel does not compute the node, and why."""
-        self.builder.result.candidates.setdefault(self.node, {})[name] = reason
+    @property
+    def costs(self) -> Costs:
+        """The constants of predicted costs."""
+        return self.options.costs or shipped_costs(self.target)
+
+    def note_choice(self, choice: Choice) -> None:
+        """Note for `explain(kernels=True)` which candidate computes the node, and why the others do not."""
+        self.builder.result.choices[self.node] = choice
 
     # --- inputs
     def raw(self, index: int) -> Tensor:
@@ -238,6 +244,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
+        serial: bool = False,
         result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
@@ -248,7 +255,8 @@ class NodeLowering:
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
         to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
-        of a kernel that counts rounds * parts parts. result: where that of a kernel lies which ends with an activation, its `kind`.
+        of a kernel that counts rounds * parts parts. serial: the kernel has one part, however much work it is. result: where that of a
+        kernel lies which ends with an activation, its `kind`.
         Raises TypeError for a call that does not fit the kernel; the run fails, or lowering, where the kernel would touch more than an
         operand has.
         """
@@ -264,6 +272,7 @@ class NodeLowering:
             message=message,
             touched=touched,
             rounds=rounds,
+            serial=serial,
         )
         if result is not None and apart:
             from ort_lite_cpu.lowering.unfused import activate

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import walk
 from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import BYTE, linear_work, work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.kernels.primitives import LoopCounts, StridedView
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.emitter import Emitter
+
+
+RUN, MOVE = 4.0, 0.3
+"""The nanoseconds of a run of neighbouring elements, besides its bytes, and of an element without neighbours."""
 
 
 def emit_permute(op: Emitter, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
@@ -62,7 +68,15 @@ def emit_strided_copy(
             "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
         }
         operands.append(table)
-        op.emit(primitives.copy_by_table, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
+        op.emit(
+            primitives.copy_by_table,
+            operands,
+            at_x=x_at,
+            at_y=y_at,
+            rank=len(loops),
+            work=linear_work(size, 2),
+            touched=touched,
+        )
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
@@ -71,7 +85,8 @@ def emit_strided_copy(
     counts, x_steps, y_steps = zip(*loops, strict=True)
     sizes: Any = counts, (x_at, *x_steps), (y_at, *y_steps)
     n, source, target = LoopCounts(*sizes[0]), StridedView(*sizes[1]), StridedView(*sizes[2])
-    work = size // 4 if dense else size
+    runs = linear_work(product([dim for dim, _, _ in loops[:-1]]), RUN)
+    work = runs + (work_of_copy(y.dtype, size) if dense else linear_work(size, MOVE))
     op.emit(primitives.copy_by_strides, operands, n=n, s=source, t=target, dense=dense, work=work)
 
 
@@ -80,10 +95,11 @@ def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Di
     columns, rows = loops[-2][0], loops[-1][0]
     for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
         if isinstance(few, int) and few <= 4:
-            op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
+            op.emit(kernel, operands, outer=outer, count=count, few=few, work=work_of_copy(operands[0].dtype, size))
             return
     one = operands[0].dtype in ("uint8", "int8", "bool")
-    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, of_bytes=one, work=size // 4 if one else size)
+    each = 0.12 if one else 0.12 + 2 * itemsize(operands[0].dtype) * BYTE
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, of_bytes=one, work=linear_work(size, each))
 
 
 def _merge_loops(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:

@@ -79,13 +79,14 @@ class Tensor(Record, frozen=False):
 class Expression(Record, eq=False):
     """`formula` is text in the language of kernels: {0}, {1}, ... are the operands, {s0}, {s1}, ... the scalars.
 
-    Scalars have the type of the first operand's values. `cost` is about how many nanoseconds an element takes.
+    Scalars have the type of the first operand's values. `cost` is about how many nanoseconds an element takes,
+    apart from the memory that it comes from.
     """
 
     formula: str
     operands: tuple[Tensor, ...]
     scalars: tuple[float | Dim, ...] = ()
-    cost: float = 0.25
+    cost: float = 0.03
     node: Node | None = None
     """The node that the formula computes, for error messages."""
 

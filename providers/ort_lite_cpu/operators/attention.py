@@ -1,37 +1,19 @@
 """Attention, and parts that its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from ort_lite.dtypes import DType, to_onnx
-from ort_lite.record import Record
-from ort_lite.shapes import ceildiv, equal, floordiv, less, maximum, minimum, same, select
+from ort_lite.shapes import equal, floordiv, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
-
-
-class Heads(Record):
-    """A tensor in memory as (batch, heads, rows, size), `size` contiguous, the other axes at their steps from `at`."""
-
-    tensor: Tensor
-    shape: Shape
-    steps: tuple[Dim, Dim, Dim]
-    at: Dim = 0
-
-    @property
-    def place(self) -> tuple[Dim, Dim, Dim, Dim]:
-        """The tensor's offset and strides."""
-        return self.at, *self.steps
 
 
 def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
@@ -54,21 +36,6 @@ def columns_of(op: NodeLowering, x: Tensor, heads: Dim, start: Dim, width: Dim) 
     return Heads(x, (batch, heads, rows, size), (rows * columns, size, columns), start)
 
 
-class Mask(Record):
-    """The attention mask: values added to the scores, or bools that select them. Columns beyond its width are masked."""
-
-    tensor: Tensor | None = None
-    steps: Sequence[Dim] = (0, 0, 0)
-    columns: Dim = (1 << 62) - 1
-
-    @property
-    def kind(self) -> int:
-        """The mask's kind, as kernels number them."""
-        if self.tensor is None:
-            return kernels.NO_MASK
-        return kernels.BOOLS if self.tensor.dtype == "bool" else kernels.ADDENDS
-
-
 def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     """Return a mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
     if len(tensor.shape) > 4:
@@ -80,107 +47,6 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
             op.require(broadcasts(dim, full), "dimension {0} of the mask is neither 1 nor {1}", dim, full)
         steps.append(broadcast_step(dim, full, step))
     return Mask(tensor, steps, shape[3])
-
-
-_HALVES = ("", "float16", "bfloat16")
-"""Types by the numbers that kernels take: NO_HALF, FLOAT16, BFLOAT16."""
-
-
-class AttentionOptions(Record):
-    """The options of attention, apart from its operands; see the kernels' `ScoreRules`."""
-
-    scale: float = 0.0
-    """0: 1 / sqrt(head size)."""
-    softcap: float = 0.0
-    left: int = -1
-    right: int = -1
-    past: Dim = 0
-    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries."""
-    lengths: Tensor | None = None
-    extra: int = 0
-    sink: Tensor | None = None
-    stage: int = kernels.NOTHING
-    half: str = ""
-    """The 16-bit type to which every step except those of the softmax is rounded, or "". q and k are then scaled and rounded."""
-    precision: str = ""
-    """The 16-bit type to which the softmax is rounded, or ""."""
-
-    def score_rules(self, mask: Mask) -> kernels.ScoreRules:
-        """Return the rules for scores with this mask, for kernels."""
-        half, precision = (_HALVES.index(dtype) for dtype in (self.half, self.precision))
-        window = min(self.left, kernels.FAR), min(self.right, kernels.FAR)
-        rules: Any = (self.past, self.extra, *window, mask.columns, *mask.steps, mask.kind, self.stage, half, precision)
-        return kernels.ScoreRules(*rules)
-
-
-def emit_attention(
-    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None = None
-) -> None:
-    """Emit y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
-
-    One kernel reads keys and values in place for few query rows; another one for many rows needs them packed. If the number of rows is
-    symbolic, both are emitted, and one of them has nothing to do. The shapes that the kernels assume are required here.
-    """
-    batch, heads, rows, size = q.shape
-    length, value_size = k.shape[2], v.shape[3]
-    agree(op, q, k, v)
-    op.agree(y.shape, (*q.shape[:3], value_size), "the result does not fit queries and values")
-    _check_others(op, q, k, rules, scores)
-    tile = tile_for(q.tensor.native, op.target)
-    stride = ceildiv(length, tile.columns) * tile.columns
-    room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
-    scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
-    others = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
-    sizes: Any = (*q.shape, value_size, *q.place, *y.steps)
-    stored: Any = (*k.shape[1:3], rules.scale, rules.softcap, *k.place, *v.place)
-    g, kv, own = kernels.AttentionHeads(*sizes), kernels.Keys(*stored), rules.score_rules(mask)
-    many = less(kernels.FEW, rows)
-    work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
-    if not same(many, 1):
-        operands = [q.tensor, k.tensor, v.tensor, *others]
-        op.emit(kernels.attend_few, operands, g=g, kv=kv, rules=own, work=select(many, 0, work * 4))
-    if not same(many, 0):
-        keys, values = _pack_heads(op, k, v, g, kv, tile, many)
-        packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes)
-        operands = [q.tensor, keys, values, *others]
-        op.emit(kernels.attend, operands, g=g, kv=packed, rules=own, work=select(many, work, 0))
-
-
-def _pack_heads(
-    op: NodeLowering, k: Heads, v: Heads, g: kernels.AttentionHeads, kv: kernels.Keys, tile: Tile, many: Dim
-) -> tuple[Tensor, Tensor]:
-    """Emit the packing of keys and values for `attend`. If `many` is 0, they have no elements and cost no work."""
-    batch, kv_heads, length, size = k.shape
-    value_size = v.shape[3]
-    rows, columns = (ceildiv(dim, tile.columns) * tile.columns for dim in (length, value_size))
-    keys = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * rows * size, 0),))
-    values = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * length * columns, 0),))
-    work = select(many, batch * kv_heads * length * (size + value_size), 0)
-    op.emit(kernels.pack_heads, [k.tensor, v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work)
-    return keys, values
-
-
-def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
-    """Require that queries, keys and values match, and that the key heads divide the query heads evenly."""
-    pairs = [("batches", q.shape[0], k.shape[0]), ("batches", q.shape[0], v.shape[0]), ("head sizes", q.shape[3], k.shape[3])]
-    pairs += [("heads of keys and values", k.shape[1], v.shape[1]), ("keys and values", k.shape[2], v.shape[2])]
-    for what, a, b in pairs:
-        if not same(a, b):
-            op.require(equal(a, b), f"{what} differ in number or size: {{0}} and {{1}}", a, b)
-    if not same(q.shape[1], k.shape[1]):
-        groups = floordiv(q.shape[1], k.shape[1])
-        op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
-
-
-def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: AttentionOptions, scores: Tensor | None) -> None:
-    """Require that lengths, sinks and scores match the batch, the heads and the score matrix."""
-    batch, heads, rows, _ = q.shape
-    if rules.lengths is not None:
-        op.require(equal(rules.lengths.size, batch), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
-    if rules.sink is not None:
-        op.agree(rules.sink.shape, (heads,), "sinks and heads differ in number")
-    if scores is not None:
-        op.agree(scores.shape, (batch, heads, rows, k.shape[2]), "the scores do not fit queries and keys")
 
 
 def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:

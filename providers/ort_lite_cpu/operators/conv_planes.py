@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ort_lite.graph import Node, Value
 from ort_lite.native.digest import digest
 from ort_lite.record import Record
-from ort_lite.shapes import less, minimum, product, same
+from ort_lite.shapes import minimum, product
 from ort_lite_cpu.kernels.gemm import plane_rows, planes
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.candidates import Candidate
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
-from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, takes_channels_last
-from ort_lite_cpu.operators.rounded import result_of
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.conv_costs import work_of_depthwise_planes, work_of_pointwise
+from ort_lite_cpu.operators.conv_layouts import moves_of_planes
+from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
 
 _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
 
-def reject_planes(op: NodeLowering, sizes: Geometry) -> str:
-    """Return why no kernel of planes computes the Conv, or "" if one can and saves a layout change."""
-    if sizes.is_pointwise:
-        pixels, least = product(sizes.size), tile_for(op.raw(0).native, op.target).columns
-        if op.constant(1) is None or (op.has(2) and op.constant(2) is None):
-            return "its weight or bias is computed when the model runs"
-        if not isinstance(pixels, int) or pixels < least:
-            return f"{pixels} pixels, at least {least} are needed"
-    elif not sizes.is_depthwise:
-        return "it is neither pointwise nor depthwise"
-    elif _plane(op, sizes) is None:
+def _reject_pointwise(case: ConvCase) -> str:
+    op, sizes = case.op, case.sizes
+    if not sizes.is_pointwise:
+        return "an output pixel sees several pixels, or it has groups"
+    if case.dynamic or (op.has(2) and op.constant(2) is None):
+        return "its weight or bias is computed when the model runs"
+    count, least = product(sizes.size), tile_for(case.native, op.target).columns
+    return "" if isinstance(count, int) and count >= least else f"{count} pixels, at least {least} are needed"
+
+
+def _reject_depthwise(case: ConvCase) -> str:
+    if not case.sizes.is_depthwise:
+        return "its groups have several channels or outputs, or its window is large"
+    if _plane(case.op, case.sizes) is None:
         return "a size is not known, or its window, strides, pads or dilations are none that planes have code for"
-    if not _lie_in_planes(op):
-        return "its images do not lie in ONNX's order"
-    return "the order of its result changes for what reads it" if _goes_on_channels_last(op, sizes) else ""
+    return ""
+
+
+def _work_of_pointwise(case: ConvCase) -> float:
+    return work_that_waits(case.op) + work_of_pointwise(case.numbers, tile_for(case.native, case.op.target))
+
+
+def work_that_waits(op: NodeLowering) -> float:
+    """Return the work of the depthwise Conv that waits to become one kernel with the node, 0.0 if there is none."""
+    before = op.raw(0).later
+    return work_of_depthwise_planes(before.sizes.numbers) if isinstance(before, Depthwise) else 0.0
+
+
+def _moves(case: ConvCase) -> float:
+    return moves_of_planes(case.op, case.numbers)
 
 
 class Plane(Record):
@@ -89,46 +106,21 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
     return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
 
 
-def _lie_in_planes(op: NodeLowering) -> bool:
-    """Return True if the images and the residual are in ONNX's layout and have no channels-last copy yet."""
-    images = [op.raw(index) for index in (0, 3) if op.has(index)]
-    last = channels_last(len(images[0].shape))
-    return all(storage_order(image) is None and last not in image.layouts for image in images)
-
-
-def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a layout change after the node would replace the one before it and move more data."""
-    value = result_of(op)
-    assert value is not None
-    more = less(sizes.channels * product(sizes.size), sizes.outputs * product(sizes.result))
-    return not same(more, 0) and any(_reads_channels_last(node, value) for node in value.readers)
-
-
-def _reads_channels_last(node: Node, value: Value) -> bool:
-    """Return True if the node reads channels last. Conv reads planes if it is pointwise or depthwise."""
-    if node.op_type not in _OWN_ORDER:
-        return takes_channels_last(node)
-    weight = node.inputs[1]
-    shape = None if weight is None or node.inputs[0] is not value else weight.shape
-    if shape is None:
-        return True
-    alone = node.attr("group", 1) > 1 and shape[1] == 1
-    return not alone and any(dim != 1 for dim in shape[2:])
-
-
 # --- Kernels
-def conv_planes(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
-    """Emit the node's output, in ONNX's own order, for a Conv that `reject_planes` has nothing against."""
-    if sizes.is_pointwise:
-        before = op.raw(0).later
-        if isinstance(before, Depthwise):
-            _emit_separable(op, before, sizes, weight, epilogue)
-        else:
-            _emit_pointwise(op, sizes, weight, epilogue)
-        return
-    plane, shape = _plane(op, sizes), op.info().shape
+def _emit_product(case: ConvCase) -> None:
+    """Emit a pointwise Conv, together with a depthwise one that waits for it."""
+    before, epilogue = case.op.raw(0).later, case.epilogue(None)
+    if isinstance(before, Depthwise):
+        _emit_separable(case.op, before, case.sizes, case.weight, epilogue)
+    else:
+        _emit_pointwise(case.op, case.sizes, case.weight, epilogue)
+
+
+def _emit_depthwise(case: ConvCase) -> None:
+    """Emit a depthwise Conv, or leave it to the pointwise one that alone reads its result."""
+    op, plane, shape = case.op, _plane(case.op, case.sizes), case.op.info().shape
     assert plane is not None and shape is not None
-    made = Depthwise(op, sizes, plane, weight, epilogue)
+    made = Depthwise(op, case.sizes, plane, case.weight, case.epilogue(None))
     if made.can_wait:
         op.set(0, Tensor(op.raw(0).dtype, shape, later=made))
     else:
@@ -219,3 +211,12 @@ def _is_pointwise(node: Node, value: Value) -> bool:
         return False
     weight = node.inputs[1]
     return weight is not None and weight.constant is not None and set(weight.constant.shape[2:]) == {1}
+
+
+PLANES: Final = (
+    Candidate[ConvCase]("pointwise", _reject_pointwise, _work_of_pointwise, _emit_product, _moves),
+    Candidate[ConvCase](
+        "depthwise_planes", _reject_depthwise, lambda case: work_of_depthwise_planes(case.numbers), _emit_depthwise, _moves
+    ),
+)
+"""Kernels of images in ONNX's own order that see one pixel, or one channel."""

@@ -6,9 +6,10 @@ d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product as combinations
 from math import gcd, prod
+from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
@@ -17,19 +18,20 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import transposed
 from ort_lite_cpu.lowering.attributes import check_windows
+from ort_lite_cpu.lowering.candidates import Candidate, choose, compare
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv import emit_conv, reject_pixels, require_equal, sizes_of
-from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
-from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
+from ort_lite_cpu.operators.conv import require_equal, sizes_of
+from ort_lite_cpu.operators.conv_channels import CHANNELS_LAST
+from ort_lite_cpu.operators.conv_layouts import FEW_OUTPUTS
+from ort_lite_cpu.operators.conv_pixels import PIXELS
+from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 
 MOST_PHASES, MOST_TAPS = 4096, 1 << 16
 """The most phases, and taps along an axis, for which convolutions are emitted; their number grows with both. Others are plain loops."""
-Emit = Callable[[NodeLowering, Geometry, Tensor, Weight, Tensor, Epilogue], None]
-"""A function that emits a convolution: (op, sizes, x, weight, y, epilogue)."""
 
 
 class OutputPhase(Record):
@@ -61,18 +63,16 @@ def conv_transpose(op: NodeLowering) -> None:
         op.emit(transposed.conv_transpose, operands, g=sizes.shape, window=sizes.window, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
-    emit: Emit = emit_conv
-    constant = op.constant(1) is not None and all(axes)
-    if constant and _by_pixels(op, _sizes(op, [max(own, key=_taps) for own in axes], shape, groups)):
-        emit, perm = emit_pixels, None
+    candidates = _candidates(op, axes, shape, groups) if all(axes) else CHANNELS_LAST
+    perm = None if candidates == (PIXELS,) else perm
     x, y = op.input(0, perm), op.output(0, perm)
     for phases in combinations(*axes):
         if all(same(s, 1) for s in strides):
-            _emit_phase(op, emit, x, y, phases, groups)
+            _emit_phase(op, candidates, x, y, phases, groups)
         else:
             part = op.builder.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
             if all(phase.taps for phase in phases):
-                _emit_phase(op, emit, x, part, phases, groups)
+                _emit_phase(op, candidates, x, part, phases, groups)
             else:
                 _emit_bias(op, part)
             _scatter(op, part, y, phases, strides)
@@ -96,13 +96,23 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
     return found
 
 
-def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a phase is best computed by pixels: one with few outputs and a tap along each axis.
+def _candidates(
+    op: NodeLowering, axes: Sequence[Sequence[OutputPhase]], shape: Shape, groups: int
+) -> Sequence[Candidate[ConvCase]]:
+    """Return the candidates for each phase: vectors of pixels if they are cheapest for the largest phase, or those of channels last.
 
     Phases with many outputs are combined faster channels last, where pixels are runs of memory.
     """
-    few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS
-    return few and 0 not in sizes.kernel and not reject_pixels(op, sizes)
+    sizes = _sizes(op, [max(own, key=_taps) for own in axes], shape, groups)
+    few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS and 0 not in sizes.kernel
+    candidates = (PIXELS, *CHANNELS_LAST) if few else CHANNELS_LAST
+    case = ConvCase(op, sizes, Weight(op.constant(1)), _no_operands, _no_operands, sizes.numbers)
+    taken = choose(op, candidates, case, prod(map(len, axes)))
+    return (PIXELS,) if taken is PIXELS else CHANNELS_LAST
+
+
+def _no_operands(perm: tuple[int, ...] | None) -> Any:
+    raise AssertionError("the largest phase is only compared")
 
 
 def _taps(phase: OutputPhase) -> int:
@@ -110,9 +120,20 @@ def _taps(phase: OutputPhase) -> int:
     return len(phase.taps)
 
 
-def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[OutputPhase], groups: int) -> None:
+def _emit_phase(
+    op: NodeLowering,
+    candidates: Sequence[Candidate[ConvCase]],
+    x: Tensor,
+    y: Tensor,
+    phases: Sequence[OutputPhase],
+    groups: int,
+) -> None:
     """Compute y, one phase of the output that taps meet, from x."""
-    emit(op, _sizes(op, phases, y.shape, groups), x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
+    sizes = _sizes(op, phases, y.shape, groups)
+    weight, epilogue = _weight(op, phases, groups), Epilogue(op.optional(2))
+    case = ConvCase(op, sizes, weight, lambda perm: epilogue, lambda perm: (x, y), sizes.numbers)
+    taken = PIXELS.name if candidates == (PIXELS,) else compare(op, candidates, case).taken
+    next(candidate for candidate in candidates if candidate.name == taken).emit(case)
 
 
 def _emit_bias(op: NodeLowering, y: Tensor) -> None:

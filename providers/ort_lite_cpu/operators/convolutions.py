@@ -3,29 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import depthwise, winograd
+from ort_lite_cpu.costs import nominal
+from ort_lite_cpu.kernels.gemm import depthwise
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ImageShape, Window
-from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators import FAMILIES
 
 Triple = tuple[Dim, Dim, Dim]
 
-FEW_CHANNELS = 8
-"""The number of channels below which a Winograd transform costs more than it saves."""
-FEW_ALONG_A_LINE = 32
-"""The same along one axis, where it saves less."""
-MANY_FILTERS = 128 * 128
-"""The number of filters above which transformed ones, of 64 or 144 bytes each, have left the caches when a model runs again."""
+
+class ConvolutionNumbers(NamedTuple):
+    """The sizes of a convolution as numbers; `channels` and `outputs` are those of a group, `size` counts the pixels of an image."""
+
+    batch: int
+    groups: int
+    channels: int
+    outputs: int
+    size: int
+    od: int
+    oh: int
+    ow: int
+    taps: int
+    line: int
+    """The taps along a line of pixels."""
+    stride: int
+    """The stride along a line."""
+    area: int
+    """The product of all strides: pixels of the image for one of the result."""
+
+    @property
+    def result(self) -> int:
+        """The pixels of the result, over the whole batch."""
+        return self.batch * self.od * self.oh * self.ow
+
+    @property
+    def elements(self) -> int:
+        """The elements of the images and of the result."""
+        return self.groups * (self.batch * self.size * self.channels + self.result * self.outputs)
+
+    @property
+    def weights(self) -> int:
+        """The elements of the weight."""
+        return self.groups * self.outputs * self.channels * self.taps
 
 
 class Geometry(Record):
@@ -105,39 +133,15 @@ class Geometry(Record):
             return self
         return self.replace(**{name: (a, c, b) for name, (a, b, c) in zip(names, triples, strict=True)})
 
-    def winograd_edge(self, tile: Tile) -> int:
-        """Return the edge of the tiles with which Winograd's convolution is the fastest on that register tile, or 0 for none.
-
-        The cost is the number of rows of products. A plane has one for each tile, but no fewer than fit into the time in which its
-        filters arrive. A plain convolution has one for each pixel and tap, and a quarter more because its lines end. An unknown size
-        may be large: 4. A length along one axis is as often short, and then most of the data read are filters.
-        """
-        halves = self.strides[1:] == (2, 2)
-        edges = (4, 2) if self.kernel == (1, 3, 3) else (2,) if self.kernel == (1, 5, 5) else ()
-        if self.axes == 1:
-            edges = (4, 2) if self.kernel == (1, 1, 3) else (2,) if self.kernel == (1, 1, 5) else ()
-        if halves:
-            edges = (2,) if self.kernel == (1, 3, 3) and self.groups == 1 else ()
-        plain = self.strides in ((1, 1, 1), (1, 2, 2)) and self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
-        few = max(FEW_ALONG_A_LINE if self.axes == 1 else FEW_CHANNELS, tile.lanes)
-        many = all(isinstance(n, int) and n // self.groups >= few for n in (self.channels, self.outputs))
-        if not (edges and plain and many):
-            return 0
-        pixels = self.pixels
-        if not isinstance(pixels, int):
-            if self.axes == 1:
-                return 0 if self.batch == 1 else self.replace(batch=1).winograd_edge(tile)
-            return edges[0]
-        taps = self.kernel[2]
-        assert isinstance(self.channels, int) and isinstance(self.outputs, int) and isinstance(taps, int)
-        least = tile.columns * (5 if self.channels * self.outputs // self.groups > MANY_FILTERS else 3) // 4
-        costs = {0: taps**self.axes * pixels * 5 // 4}
-        for edge in reversed(edges):
-            tiles = self.tiles(edge)
-            assert isinstance(tiles, int)
-            together = {1: 9, 2: 6, 4: 1} if halves else {1: winograd.planes_of(edge, taps, axes=self.axes)}
-            costs[edge] = sum(kinds * max(planes * tiles, least) for planes, kinds in together.items())
-        return min(costs, key=costs.__getitem__)
+    @property
+    def numbers(self) -> ConvolutionNumbers:
+        """The sizes as numbers. A batch that is open counts as one image, other open sizes as `nominal` has them."""
+        batch = self.batch if isinstance(self.batch, int) else 1
+        triples = self.size, self.result, self.kernel, self.strides
+        (d, h, w), (od, oh, ow), (kd, kh, kw), (sd, sh, sw) = (tuple(map(nominal, triple)) for triple in triples)
+        channels, outputs = nominal(self.channels) // self.groups, nominal(self.outputs) // self.groups
+        images = batch, self.groups, channels, outputs, d * h * w, od, oh, ow
+        return ConvolutionNumbers(*images, kd * kh * kw, kw, sw, sd * sh * sw)
 
     def tiles(self, edge: int) -> Dim:
         """Return the number of tiles of edge x edge outputs, or of `edge` outputs along one axis."""
@@ -169,6 +173,29 @@ class Epilogue(Record):
     bias: Tensor | None = None
     residual: Tensor | None = None
     activation: Activation = NONE
+
+
+class ConvCase(Record, eq=False):
+    """A convolution, for the candidates that may compute it."""
+
+    op: NodeLowering
+    sizes: Geometry
+    weight: Weight
+    epilogue: Callable[[tuple[int, ...] | None], Epilogue]
+    """A function that returns the epilogue, its residual in a storage order."""
+    images: Callable[[tuple[int, ...] | None], tuple[Tensor, Tensor]]
+    """A function that returns (input, result) in memory, in a storage order."""
+    numbers: ConvolutionNumbers
+
+    @property
+    def native(self) -> str:
+        """The native type of the images."""
+        return self.op.raw(0).native
+
+    @property
+    def dynamic(self) -> str:
+        """The reason why a kernel that packs its weight before the run does not fit, or ""."""
+        return "its weight is computed when the model runs" if self.weight.array is None else ""
 
 
 # --- Readers of images

@@ -8,15 +8,18 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import less, product, same
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
-from ort_lite_cpu.operators.gather import gather, sizes_table
+from ort_lite_cpu.operators.gather import gather, sizes_table, work_of_rows
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
 from ort_lite_cpu.types import PARTS
 
 HALVES = frozenset({"float16", "bfloat16"})
+POSITION, DISTINCT = 1.2, 100.0
+"""The nanoseconds in which an element is looked at, and in which a row is sorted among some thousands of others."""
 
 
 @native
@@ -62,7 +65,7 @@ def non_zero(op: NodeLowering) -> None:
     kind = "half" if x.dtype in HALVES else "pair" if x.dtype in COMPLEX else "number"
     found, total = op.temporary("int64", (x.size,)), op.temporary("int64", (1,))
     read = pairs(x) if kind == "pair" else x
-    op.emit(positions, [read, found, total], n=x.size, kind=kind, work=0)
+    op.emit(positions, [read, found, total], n=x.size, kind=kind, work=linear_work(x.size, POSITION), serial=True)
     op.read_dim(dims[1], total)
     y = op.output(0)
     rank, count = dims
@@ -81,7 +84,8 @@ def compress(op: NodeLowering) -> None:
     outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
-    op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=0)
+    work = linear_work(condition.size, POSITION)
+    op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=work, serial=True)
     op.read_dim(shape[at], total)
     _take(op, x, found, (outer, n, shape[at], inner))
 
@@ -94,7 +98,15 @@ def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim
     """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
     y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
     outer, axis, count, inner = sizes
-    op.emit(gather, [bits(x), index, bits(y)], outer=outer, axis=axis, count=count, inner=inner * pieces, work=y.size)
+    op.emit(
+        gather,
+        [bits(x), index, bits(y)],
+        outer=outer,
+        axis=axis,
+        count=count,
+        inner=inner * pieces,
+        work=work_of_rows(y, inner),
+    )
 
 
 def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
@@ -196,7 +208,8 @@ def unique(op: NodeLowering) -> None:
     operands = [rows, order, number, first, inverse, counts, total]
     older = op.node.domain != ""
     in_order = int(older or not op.attr("sorted", 1))
-    op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=0)
+    work = linear_work(n, DISTINCT)
+    op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=work, serial=True)
     op.read_dim(shape[at], total)
     _take(op, x, first, (outer, n, shape[at], inner))
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):

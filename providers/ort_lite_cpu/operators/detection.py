@@ -143,7 +143,7 @@ def non_max_suppression(op: NodeLowering) -> None:
     operands = [boxes, scores, op.optional(3), op.optional(4), heap, picked, counts]
     sizes: dict[str, Any] = {"batches": batches, "classes": classes, "most": most}
     op.emit(suppress, operands, **sizes, n=n, centred=centred, work=scores.size * 30)
-    op.emit(join, [picked, counts, found, total], **sizes, work=0)
+    op.emit(join, [picked, counts, found, total], **sizes, work=1, serial=True)
     shape = op.info().shape
     assert shape is not None
     op.read_dim(shape[0], total)

@@ -22,15 +22,15 @@ REAL_OR_INTEGER = REAL | INTEGERS
 
 # operator -> (formula, about how many nanoseconds an element takes)
 _FLOAT_UNARY = {
-    "Sqrt": ("sqrt({0})", 0.5), "Exp": ("exp({0})", 0.8), "Log": ("log({0})", 1.0),
-    "Tanh": ("tanh({0})", 1.0), "Sigmoid": ("sigmoid({0})", 1.0), "Reciprocal": ("like({0}, 1) / {0}", 0.5),
-    "Floor": ("floor({0})", 0.25), "Ceil": ("ceil({0})", 0.25), "Round": ("rint({0})", 0.25),
-    "Sin": ("sin({0})", 8), "Cos": ("cos({0})", 8), "Tan": ("tan({0})", 12), "Asin": ("asin({0})", 8), "Acos": ("acos({0})", 8),
-    "Atan": ("atan({0})", 8), "Sinh": ("sinh({0})", 12), "Cosh": ("cosh({0})", 12), "Asinh": ("asinh({0})", 15),
-    "Acosh": ("acosh({0})", 15), "Atanh": ("atanh({0})", 12),
-    "Softplus": ("fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0})))", 10), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.5),
-    "HardSwish": ("{0} * fmax(like({0}, 0), fmin(like({0}, 1), {0} / like({0}, 6) + like({0}, 0.5)))", 0.5),
-    "Mish": ("{0} * tanh(fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))", 12),
+    "Sqrt": ("sqrt({0})", 0.1), "Exp": ("exp({0})", 0.16), "Log": ("log({0})", 0.4),
+    "Tanh": ("tanh({0})", 0.25), "Sigmoid": ("sigmoid({0})", 0.25), "Reciprocal": ("like({0}, 1) / {0}", 0.05),
+    "Floor": ("floor({0})", 0.03), "Ceil": ("ceil({0})", 0.03), "Round": ("rint({0})", 0.03),
+    "Sin": ("sin({0})", 2), "Cos": ("cos({0})", 2), "Tan": ("tan({0})", 9), "Asin": ("asin({0})", 5), "Acos": ("acos({0})", 5),
+    "Atan": ("atan({0})", 5), "Sinh": ("sinh({0})", 15), "Cosh": ("cosh({0})", 6), "Asinh": ("asinh({0})", 15),
+    "Acosh": ("acosh({0})", 8), "Atanh": ("atanh({0})", 16),
+    "Softplus": ("fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0})))", 17), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.08),
+    "HardSwish": ("{0} * fmax(like({0}, 0), fmin(like({0}, 1), {0} / like({0}, 6) + like({0}, 0.5)))", 0.05),
+    "Mish": ("{0} * tanh(fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))", 20),
 }  # fmt: skip
 
 # operator -> (formula, attributes with their defaults)
@@ -82,7 +82,8 @@ def unary(op: NodeLowering) -> None:
 def with_attributes(op: NodeLowering) -> None:
     """Emit a floating-point function of one operand and the node's attributes."""
     formula, attributes = _FLOAT_ATTRIBUTES[op.node.op_type]
-    define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
+    cost = 0.25 if "exp(" in formula or "sigmoid(" in formula else 0.05
+    define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], cost)
 
 
 @operator("Erf", since=9, types=REAL_OR_INTEGER)
@@ -90,7 +91,7 @@ def erf(op: NodeLowering) -> None:
     """Emit Erf. Integers are truncated: the result is 1 from 4 on, as float32 rounds it. Spec: ONNX Erf-9."""
     x = op.raw(0)
     formula = "erf({0})" if is_float(op) else f'cast(cast(erf(cast({{0}}, "f64")), "f32"), "{x.native}")'
-    define(op, formula, [x], cost=1.0)
+    define(op, formula, [x], cost=0.25)
 
 
 @operator("Shrink", since=9, types=REAL_OR_INTEGER)
@@ -99,25 +100,25 @@ def shrink(op: NodeLowering) -> None:
     x, numbers = op.raw(0), [float(op.attr("lambd", 0.5)), float(op.attr("bias", 0.0))]
     formula = "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))"
     if is_float(op):
-        define(op, formula, [x], numbers, 0.8)
+        define(op, formula, [x], numbers, 0.08)
     elif numbers[1] == 0.0:
         wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
-        define(op, "select(({0} < -{s0}) | ({0} > {s0}), {1}, like({1}, 0))", [wide, x], numbers[:1], 0.8)
+        define(op, "select(({0} < -{s0}) | ({0} > {s0}), {1}, like({1}, 0))", [wide, x], numbers[:1], 0.08)
     else:
         wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
-        define(op, f'cast({formula}, "{x.native}")', [wide], numbers, 1.2)
+        define(op, f'cast({formula}, "{x.native}")', [wide], numbers, 0.08)
 
 
 @operator("SwiGLU", since=28, types=REAL)
 def swiglu(op: NodeLowering) -> None:
     """Emit Swish of the gate times the value. Spec: ONNX SwiGLU-28."""
-    define(op, "{0} * sigmoid({s0} * {0}) * {1}", operands(op), [float(op.attr("alpha", 1.0))], 1.2)
+    define(op, "{0} * sigmoid({s0} * {0}) * {1}", operands(op), [float(op.attr("alpha", 1.0))], 0.3)
 
 
 @operator("QuickGelu", domain="com.microsoft", types=REAL)
 def quick_gelu(op: NodeLowering) -> None:
     """Emit x * Sigmoid(alpha * x), alpha 1.702 by default. Spec: onnxruntime QuickGelu-1."""
-    define(op, "{0} * sigmoid({s0} * {0})", operands(op), [float(op.attr("alpha", 1.702))], 1.2)
+    define(op, "{0} * sigmoid({s0} * {0})", operands(op), [float(op.attr("alpha", 1.702))], 0.3)
 
 
 _GELU = {
@@ -129,13 +130,13 @@ _GELU = {
 @operator("Gelu", since=20, types=REAL)
 def gelu(op: NodeLowering) -> None:
     """Emit Gelu, exact or by the tanh approximation."""
-    define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=1.5)
+    define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=0.35)
 
 
 @operator("Gelu", domain="com.microsoft", types=REAL)
 def gelu_microsoft(op: NodeLowering) -> None:
     """Emit com.microsoft's Gelu, which is exact."""
-    define(op, _GELU["none"], operands(op), cost=1.5)
+    define(op, _GELU["none"], operands(op), cost=0.35)
 
 
 @operator(*_BINARY, types=REAL_OR_INTEGER)
@@ -185,9 +186,9 @@ def div(op: NodeLowering) -> None:
     """Emit Div. Integers truncate; 0 as their divisor is an error, the smallest integer by -1 wraps. Spec: ONNX Div-14."""
     a, b = _align_operands(op)
     if is_float(op):
-        define(op, "{0} / {1}", [a, b], cost=0.5)
+        define(op, "{0} / {1}", [a, b], cost=0.05)
     else:
-        define(op, "idiv({0}, {1})", [a, _check_divisor(op, b)], cost=3)
+        define(op, "idiv({0}, {1})", [a, _check_divisor(op, b)], cost=1.6)
 
 
 @operator("Mod", since=10, types=REAL_OR_INTEGER)
@@ -197,7 +198,7 @@ def mod(op: NodeLowering) -> None:
     names = ("fmod_trunc", "fmod_floor") if is_float(op) else ("imod", "ifloormod")
     formula = f"{names[0] if truncated else names[1]}({{0}}, {{1}})"
     a, b = operands(op)
-    define(op, formula, [a, b if is_float(op) else _check_divisor(op, b)], cost=5)
+    define(op, formula, [a, b if is_float(op) else _check_divisor(op, b)], cost=12 if is_float(op) else 1.8)
 
 
 @operator("Pow", types=REAL | {"int32", "int64"})
@@ -209,14 +210,14 @@ def power(op: NodeLowering) -> None:
         special = {2.0: "{0} * {0}", 0.5: "sqrt({0})", 3.0: "{0} * {0} * {0}", 1.0: "{0}", -1.0: "like({0}, 1) / {0}"}
         formula = special.get(float(constant.reshape(-1)[0]))
         if formula is not None:
-            define(op, formula, [base], cost=0.5)
+            define(op, formula, [base], cost=0.08)
             return
     if base.dtype in REAL:
-        define(op, "power({0}, like({0}, {1}))", [base, exponent], cost=15)
+        define(op, "power({0}, like({0}, {1}))", [base, exponent], cost=4)
     elif exponent.dtype in FLOATS:
-        define(op, 'like({0}, power(cast({0}, "f64"), cast({1}, "f64")))', [base, exponent], cost=15)
+        define(op, 'like({0}, power(cast({0}, "f64"), cast({1}, "f64")))', [base, exponent], cost=4)
     else:
-        define(op, "ipower({0}, {1})", [base, exponent], cost=8)
+        define(op, "ipower({0}, {1})", [base, exponent], cost=1)
 
 
 @operator("Neg", "Abs", "Sign", types=REAL_OR_INTEGER)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from ort_lite.dtypes import INTEGERS, to_numpy
+from ort_lite.dtypes import INTEGERS, itemsize, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, span
 from ort_lite.shapes import equal
+from ort_lite_cpu.costs import BYTE, linear_work
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
@@ -15,7 +16,7 @@ from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 def emit_fill(op: NodeLowering, y: Tensor, value: object) -> None:
     """Set every element of y to `value`."""
     constant = op.array(np.array([value], to_numpy(y.dtype)))
-    op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=y.size // 4)
+    op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=linear_work(y.size, itemsize(y.dtype) * BYTE))
 
 
 @operator("Constant", types=ANY)

@@ -9,9 +9,11 @@ from ort_lite.inference import Info
 from ort_lite.shapes import floordiv, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import AttentionOptions, Mask, agree, emit_attention, heads_of
+from ort_lite_cpu.operators.attention import heads_of
+from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Mask, agree, emit_attention
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
-from ort_lite_cpu.operators.matmul import Product, batches, emit_dynamic_gemm
+from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm
+from ort_lite_cpu.operators.matrices import batches
 from ort_lite_cpu.operators.softmax import emit_softmax
 from ort_lite_cpu.registry import REAL, operator
 

@@ -22,8 +22,9 @@ from ort_lite.native.lang import (
     wadd,
     wmul,
 )
-from ort_lite.shapes import less, product
+from ort_lite.shapes import floordiv, less, maximum, product
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import ROW, linear_work, work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.lowered import Kernel
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -83,9 +84,14 @@ def lower_gather(op: NodeLowering) -> None:
         axis=x.shape[axis],
         count=index.size,
         inner=inner,
-        work=y.size,
+        work=work_of_rows(y, inner),
         message=index_along(1),
     )
+
+
+def work_of_rows(y: Tensor, inner: Dim) -> Dim:
+    """Return the work of finding and copying rows of `inner` elements."""
+    return linear_work(floordiv(y.size, maximum(inner, 1)), ROW) + work_of_copy(y.dtype, y.size)
 
 
 def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
@@ -178,6 +184,7 @@ def lower_gather_nd(op: NodeLowering) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
     op.agree(x.shape[:batches], index.shape[:batches], "batch dimensions differ")
     end = batches + depth
+    inner = product(x.shape[end:])
     table = sizes_table(op, x.shape[batches:end], contiguous(x.shape)[batches:end])
     op.emit(
         gather_nd,
@@ -185,9 +192,9 @@ def lower_gather_nd(op: NodeLowering) -> None:
         batch=product(x.shape[:batches]),
         count=product(index.shape[batches:-1]),
         depth=depth,
-        inner=product(x.shape[end:]),
+        inner=inner,
         whole=product(x.shape[batches:]),
-        work=y.size * 2,
+        work=work_of_rows(y, inner),
         message=index_nd(1),
     )
 
@@ -297,6 +304,16 @@ def lower_scatter_nd(op: NodeLowering) -> None:
     _scatter(op, scatter_nd, table, sizes, index_nd(0), {"y": product(shape)})
 
 
+UPDATE = 2.5
+"""The nanoseconds in which the place of an update is found."""
+
+
+def _work_of_updates(updates: Tensor, sizes: Sizes) -> Dim:
+    return linear_work(floordiv(updates.size, maximum(sizes.get("inner", 1), 1)), UPDATE) + work_of_copy(
+        updates.dtype, updates.size
+    )
+
+
 def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
     """Copy the input, then write updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
@@ -312,9 +329,10 @@ def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, mess
         elif dtype in INTEGERS and how in ("max", "min"):
             how = f"i{how}"
     y = op.output(0) if x.dtype == dtype else op.temporary(x.dtype, x.shape)
-    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
     written = [bits(updates), table, bits(y)] if how == "none" else [updates, table, y]
-    op.emit(kernel, [index, *written], **sizes, how=how, work=0, message=message, touched=touched)
+    work = _work_of_updates(updates, sizes)
+    op.emit(kernel, [index, *written], **sizes, how=how, work=work, serial=True, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 
@@ -325,10 +343,11 @@ def _scatter_complex(
     """Scatter complex numbers with a reduction; the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)
-    op.emit(primitives.copy, [x, made], count=made.size, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [x, made], count=made.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
     how = f"complex_{op.attr('reduction')}"
     twice: Touched = {name: _double(extent) if name != "index" else extent for name, extent in touched.items()}
-    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=0, message=message, touched=twice)
+    work = _work_of_updates(updates, sizes)
+    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=work, serial=True, message=message, touched=twice)
 
 
 def _double(extent: Extent) -> Extent:

@@ -15,6 +15,7 @@ from ort_lite.inference import Info
 from ort_lite.record import Record
 from ort_lite.shapes import maximum, minimum, product, same
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, inline_body, jump, pass_outer, splice
@@ -356,4 +357,10 @@ def _set(op: NodeLowering, index: int, tensor: Tensor, info: Info) -> None:
 
 def _copy(builder: Builder, x: Tensor, y: Tensor) -> None:
     source, target = bits(x), bits(y)
-    builder.emit(builder.owner, primitives.copy, [source, target], named={"count": target.size}, work=x.size)
+    builder.emit(
+        builder.owner,
+        primitives.copy,
+        [source, target],
+        named={"count": target.size},
+        work=work_of_copy(target.dtype, target.size),
+    )

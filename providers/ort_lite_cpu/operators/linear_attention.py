@@ -6,6 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
 from ort_lite.shapes import floordiv
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -14,6 +15,9 @@ COLUMNS = 64
 """The columns of a state that are updated together: they do not depend on the others."""
 LONGEST = 1 << 31
 """The limit of dilations: below it, no product of a dilation and the number of taps overflows."""
+
+PASS, TAP, CHANNEL = 0.065, 0.1, 18.0
+"""The nanoseconds of a number of the state in each pass over it, and in a convolution of a tap for one number, and of a channel."""
 
 _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 """update_rule -> (True if old keys fade, True if the old value of a key is subtracted)."""
@@ -142,7 +146,8 @@ def linear_attention(op: NodeLowering) -> None:
     operands = [q, k, v, past, decay, beta, y, state, scratch]
     rates, scale = _for_each(beta, 1), float(op.attr("scale", 0.0))
     sizes: Any = (batch, steps, heads, kv_heads, outs, size, width, fades, rates, scale)
-    work = batch * steps * outs * size * width // 4
+    passes = 2 + gated + delta
+    work = linear_work(batch * steps * outs * size * width * passes, PASS)
     op.emit(recur, operands, g=LinearAttentionSizes(*sizes), gated=gated, delta=delta, work=work)
     if state_type is not None and state_type != v.dtype:
         op.set(1, op.cast(state, state_type))
@@ -248,4 +253,5 @@ def causal_conv_with_state(op: NodeLowering) -> None:
     operands = [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
     batch, channels, length = x.shape
     sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": w.shape[2]}
-    op.emit(causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=x.size * 2)
+    work = linear_work(x.size * w.shape[2], TAP) + linear_work(batch * channels, CHANNEL)
+    op.emit(causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=work)

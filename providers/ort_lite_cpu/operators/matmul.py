@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import at_least, equal, product, same
-from ort_lite.shapes.dims import Shape, maximum
+from ort_lite.shapes.dims import maximum
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct
+from ort_lite_cpu.kernels.gemm.gemm import Batches
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels, unpack
-from ort_lite_cpu.lowering.broadcast import broadcast_step, joint_dim, require_broadcast
+from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
+from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
+from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
+from ort_lite_cpu.operators.matrices import MatrixOperand, batch_loops, compact, merge_batches, operand_of, turn
+from ort_lite_cpu.operators.product_costs import (
+    ALL,
+    COPIED,
+    ProductNumbers,
+    few_rows,
+    rows_of,
+    work_in_place,
+    work_of_dots,
+    work_of_either,
+    work_of_gemm,
+    work_of_panels,
+    work_of_row,
+)
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
 """The integer types that MatMul takes."""
 ROWS_READ = 4
 """The rows whose products last about as long as reading the matrix once: a tenth of a nanosecond an element, outside the caches."""
-ONE_PRODUCT = kernels.Batches(1, 1, 1, 0, 0, 0, 0, 0, 0)
+ONE_PRODUCT = Batches(1, 1, 1, 0, 0, 0, 0, 0, 0)
 """The batches of a single product."""
 
 
@@ -58,35 +75,11 @@ class Product(Record):
         return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 
-class MatrixOperand(Record):
-    """A tensor as matrices (..., rows, columns) with any `strides`, in elements."""
-
-    tensor: Tensor
-    shape: Shape
-    strides: tuple[Dim, ...]
-    constant: Array | None = None
-
-    def rearrange(self, order: Sequence[int]) -> MatrixOperand:
-        """Return the same memory with its axes in another order."""
-        array = None if self.constant is None else self.constant.transpose(order)
-        return MatrixOperand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
-
-    @property
-    def is_row_major(self) -> bool:
-        """Return True if the elements of a row are adjacent."""
-        return same(self.strides[-1], 1)
-
-    @property
-    def is_column_major(self) -> bool:
-        """Return True if the elements of a column are adjacent."""
-        return same(self.strides[-2], 1)
-
-
 # --- Operators
 @operator("MatMul", types=REAL | INTEGERS)
 def matmul(op: NodeLowering) -> None:
     """Emit a @ b. Spec: ONNX MatMul-13."""
-    _batch(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
+    _batch(op, Product(0, 0, 0), operand_of(op, 0), operand_of(op, 1))
 
 
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
@@ -98,8 +91,8 @@ def fused_matmul(op: NodeLowering) -> None:
     ranks = len(op.raw(0).shape), len(op.raw(1).shape)
     if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:
         raise op.reject(f"transBatchA or transBatchB of inputs of the ranks {ranks[0]} and {ranks[1]}")
-    a = _turn(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
-    b = _turn(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
+    a = turn(operand_of(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
+    b = turn(operand_of(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
     _batch(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
 
 
@@ -124,7 +117,7 @@ def fused_gemm(op: NodeLowering) -> None:
 
 
 def _gemm(op: NodeLowering, act: Activation) -> None:
-    a, b = _turn(_operand(op, 0), op.attr("transA", 0)), _turn(_operand(op, 1), op.attr("transB", 0))
+    a, b = turn(operand_of(op, 0), op.attr("transA", 0)), turn(operand_of(op, 1), op.attr("transB", 0))
     spec = Product(a.shape[0], b.shape[1], a.shape[1], float(op.attr("alpha", 1.0)), activation=act)
     beta = float(op.attr("beta", 1.0))
     if op.has(2) and beta != 0.0:
@@ -136,9 +129,9 @@ def _integer_gemm(op: NodeLowering) -> None:
     """Emit Gemm of integers. It wraps if alpha and beta are 1; otherwise it continues the product in float64, and truncates."""
     shape = op.info().shape
     assert shape is not None
-    a, b = _turn(_operand(op, 0), op.attr("transA", 0)), _turn(_operand(op, 1), op.attr("transB", 0))
+    a, b = turn(operand_of(op, 0), op.attr("transA", 0)), turn(operand_of(op, 1), op.attr("transB", 0))
     total = op.temporary(a.tensor.dtype, shape)
-    _batch(op, Product(0, 0, 0), a, b, total)
+    _emit_integer_product(op, _sized(op, Product(0, 0, 0), a, b), a, b, total)
     alpha, beta = float(op.attr("alpha", 1.0)), float(op.attr("beta", 1.0))
     addends = [op.raw(2)] if op.has(2) and beta != 0.0 else []
     if alpha == 1.0 and (beta == 1.0 or not addends):
@@ -171,41 +164,54 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
 
 # --- Kernels
 def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
-    """Emit y = a @ b as MatMul does, for tensors in memory."""
+    """Emit y = a @ b as MatMul does, for tensors in memory that are computed."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
     rows, columns = (MatrixOperand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
-    _batch(op, Product(0, 0, 0), rows, columns, y)
+    spec = _sized(op, Product(0, 0, 0), rows, columns)
+    if a.dtype in REAL:
+        _emit_strided_product(op, spec, rows, columns, y)
+    else:
+        _emit_integer_product(op, spec, rows, columns, y)
 
 
-def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor | None = None) -> None:
-    """Emit the product of all matrices of a and b. The sizes in `spec` are replaced by those of the operands. y: default output 0."""
+def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) -> None:
+    """Emit output 0 as the product of all matrices of a and b. The sizes in `spec` are replaced by those of the operands."""
+    spec = _sized(op, spec, a, b)
+    if a.tensor.dtype in REAL:
+        case = ProductCase(op, spec, a, b, _numbers(op, a, b.in_memory))
+        choose(op, CANDIDATES, case).emit(case)
+    else:
+        _emit_integer_product(op, spec, a, b, op.output(0))
+
+
+def _sized(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) -> Product:
+    """Return the product with the sizes of a and b, whose inner ones are equal."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
         op.require(equal(*inner), "the inner dimensions differ: {0} and {1}", *inner)
-    spec = spec.replace(m=a.shape[-2], n=b.shape[-1], k=a.shape[-1])
-    if a.tensor.dtype not in REAL:
-        a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
-        operands = [a.tensor, b.tensor, y or op.output(0)]
-        op.emit(kernels.integer_matmul, operands, **spec.sizes, g=loops, work=spec.work * dims * 8)
-    elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
-        source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
-        assert source is not None
-        y, turned = y or op.output(0), "turned" if b.strides[0] == 1 else ""
-        emit_gemm(op, rows, _compact(op, a).tensor, b.constant, source=source, y=y, form=turned)
-    else:
-        _emit_strided_product(op, spec, a, b, y or op.output(0))
+    return spec.replace(m=a.shape[-2], n=b.shape[-1], k=a.shape[-1])
 
 
-def _emit_strided_product(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor) -> None:
-    """Emit the product of two computed operands, read in place if rows of a, and rows or columns of b, are contiguous."""
-    a = a if a.is_row_major else _compact(op, a)
-    b = b if b.is_row_major or b.is_column_major else _compact(op, b)
+def _emit_integer_product(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor) -> None:
+    a, b, dims, loops = batch_loops(op, compact(op, a), compact(op, b))
+    op.emit(kernels.integer_matmul, [a.tensor, b.tensor, y], **spec.sizes, g=loops, work=spec.work * dims * 8)
+
+
+def _emit_strided_product(
+    op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand, y: Tensor, few: int | None = None
+) -> None:
+    """Emit the product of two operands that are read in place if rows of a, and rows or columns of b, are contiguous.
+
+    few: as in `emit_dynamic_gemm`.
+    """
+    a = a if a.is_row_major else compact(op, a)
+    b = b if b.is_row_major or b.is_column_major else compact(op, b)
     if all(same(dim, 1) for dim in b.shape[:-2]):
-        a, b = _merge_batches(a), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
-    a, b, dims, loops = _batch_loops(op, a, b)
-    spec = spec.replace(m=a.shape[-2], transposed=not b.is_row_major)
+        a, b = merge_batches(a), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
+    a, b, dims, loops = batch_loops(op, a, b)
+    spec = spec.replace(m=a.shape[-2], transposed=b.is_read_by_columns)
     steps = a.strides[-2], b.strides[-1] if spec.transposed else b.strides[-2]
-    emit_dynamic_gemm(op, spec, a.tensor, b.tensor, y, loops, dims, steps)
+    emit_dynamic_gemm(op, spec, a.tensor, b.tensor, y, loops, dims, steps, few)
 
 
 def emit_dynamic_gemm(
@@ -214,28 +220,26 @@ def emit_dynamic_gemm(
     a: Tensor,
     b: Tensor,
     y: Tensor,
-    loops: kernels.Batches = ONE_PRODUCT,
+    loops: Batches = ONE_PRODUCT,
     batch: Dim = 1,
     steps: tuple[Dim, Dim] | None = None,
+    few: int | None = None,
 ) -> None:
-    """Emit y = a @ b for a b that is computed; its panels are packed as they are used.
+    """Emit y = a @ b for a b that is computed; its panels are packed as they are used, or it is read in place.
 
-    steps: elements from one row to the next of a, and of b as it lies.
+    steps: elements from one row to the next of a, and of b as it lies. few: the most rows for which b is read in place (default: by
+    predicted costs).
     """
     tile = tile_for(a.native, op.target)
+    if few is None:
+        few = few_rows(ProductNumbers(1, (1,), nominal(spec.n), nominal(spec.k), tile, spec.transposed), op.costs)
     lda, ldb = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
-    sizes: Any = (spec.m, spec.n, spec.k, lda, ldb, spec.scale)
+    sizes: Any = (spec.m, spec.n, spec.k, lda, ldb, spec.scale, few)
     given: dict[str, Any] = {"g": loops, "each": StridedProduct(*sizes), "transposed": spec.transposed, "tile": tile}
     given |= spec.activation.arguments
     op.emit(kernels.matmul, operands, **given, work=spec.work * batch, result=whole(y))
-
-
-def batches(*sizes: Dim) -> kernels.Batches:
-    """Return `Batches` of sizes that may be symbolic."""
-    given: Any = sizes
-    return kernels.Batches(*given)
 
 
 def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
@@ -270,76 +274,109 @@ def _undone(packed: Array, n: int, turned: bool) -> Array:
     return np.ascontiguousarray(plain.T if turned else plain)
 
 
-# --- Operands
-def _operand(op: NodeLowering, index: int) -> MatrixOperand:
-    """Return input `index` in its storage order; a vector is a row on the left, a column on the right."""
-    tensor = op.raw(index)
-    if tensor.pending is not None or tensor.buffer is None:
-        tensor = op.input(index)
-    order = tensor.perm or tuple(range(len(tensor.shape)))
-    steps = contiguous(tensor.storage_shape)
-    strides = tuple(steps[order.index(axis)] for axis in range(len(order)))
-    array = op.constant(index)
-    if len(order) > 1:
-        return MatrixOperand(tensor, tensor.shape, strides, array)
-    if index == 0:
-        return MatrixOperand(tensor, (1, *tensor.shape), (0, 1))
-    return MatrixOperand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
+# --- Candidates
+class ProductCase(Record, eq=False):
+    """A product of reals, for the candidates that may compute it."""
+
+    op: NodeLowering
+    spec: Product
+    a: MatrixOperand
+    b: MatrixOperand
+    numbers: ProductNumbers
+
+    @property
+    def matrix(self) -> Array | None:
+        """The right operand if it is one constant matrix."""
+        array = self.b.constant
+        return array if array is not None and array.ndim == 2 and array.size else None
+
+    @property
+    def moves(self) -> float:
+        """The nanoseconds in which operands are copied that the kernel `matmul` cannot read in place."""
+        copied = [x for x in (self.a, self.b) if not x.is_row_major and (x is self.a or not x.is_column_major)]
+        return sum(COPIED * nominal(product(x.shape)) for x in copied)
 
 
-def _turn(x: MatrixOperand, transpose: int, batch_last: int = 0) -> MatrixOperand:
-    """Return x with its last two axes swapped; with `batch_last`, its first axis, that of the rows, is moved there before."""
-    rank = len(x.shape)
-    order = [*range(1, rank - 1), 0, rank - 1] if batch_last else list(range(rank))
-    return x.rearrange([*order[:-2], order[-1], order[-2]] if transpose else order)
+def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNumbers:
+    """Return the sizes of a product as numbers. Batches that are open count as one."""
+    shared = all(same(dim, 1) for dim in b.shape[:-2])
+    batch = 1 if shared else max(math.prod(dim for dim in x.shape[:-2] if isinstance(dim, int)) for x in (a, b))
+    rows = rows_of(product(a.shape[:-1]) if shared else a.shape[-2])
+    tile = tile_for(a.tensor.native, op.target)
+    n, k, constant = nominal(b.shape[-1]), nominal(a.shape[-1]), b.constant is not None
+    return ProductNumbers(batch, rows, n, k, tile, b.is_read_by_columns, constant)
 
 
-def _compact(op: NodeLowering, x: MatrixOperand) -> MatrixOperand:
-    """Return x, or a copy of it, with its elements in the order of its axes."""
-    wanted = tuple(contiguous(x.shape))
-    if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
-        return MatrixOperand(x.tensor, x.shape, wanted)
-    made = op.temporary(x.tensor.dtype, x.shape)
-    emit_strided_copy(op, x.tensor, made, x.shape, x.strides, wanted)
-    return MatrixOperand(made, x.shape, wanted)
+def _reject_gemm(case: ProductCase) -> str:
+    return "" if case.matrix is not None else "its right operand is no constant matrix"
 
 
-def _merge_batches(a: MatrixOperand) -> MatrixOperand:
-    """Return a with as many batch dimensions as possible merged into the rows."""
-    shape, strides = list(a.shape), list(a.strides)
-    while len(shape) > 2 and (same(shape[-3], 1) or same(strides[-3], strides[-2] * shape[-2])):
-        shape[-3:-1] = [shape[-3] * shape[-2]]
-        strides[-3:-1] = [strides[-2]]
-    return MatrixOperand(a.tensor, tuple(shape), tuple(strides))
+def _reject_dots(case: ProductCase) -> str:
+    fits = case.matrix is not None or case.numbers.columns
+    return "" if fits else "the elements of a column of its right operand are not adjacent"
 
 
-def _batch_loops(
-    op: NodeLowering, a: MatrixOperand, b: MatrixOperand
-) -> tuple[MatrixOperand, MatrixOperand, Dim, kernels.Batches]:
-    """Return (a, b, number of products, batches); the step of an operand that is broadcast along a batch dimension is 0."""
-    rank = max(len(a.shape), len(b.shape)) - 2
-    shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
-    wanted = tuple(joint_dim(x, y) for x, y in zip(*shapes, strict=True))
-    steps = []
-    for x, shape in zip((a, b), shapes, strict=True):
-        require_broadcast(op, shape, wanted)
-        own = (*(0,) * (rank + 2 - len(x.shape)), *x.strides[:-2])
-        steps.append([broadcast_step(dim, full, step) for dim, full, step in zip(shape, wanted, own, strict=True)])
-    loops: list[tuple[Dim, Dim, Dim]] = []
-    for dim, left, right in zip(wanted, *steps, strict=True):
-        if same(dim, 1):
-            continue
-        if loops and same(loops[-1][1], left * dim) and same(loops[-1][2], right * dim):
-            loops[-1] = (loops[-1][0] * dim, left, right)
-        else:
-            loops.append((dim, left, right))
-    if len(loops) > 3:  # broadcasts that change sides more often than the kernels have loops
-        return _batch_loops(op, _spread(op, a, wanted, steps[0]), _spread(op, b, wanted, steps[1]))
-    loops = [(1, 0, 0)] * (3 - len(loops)) + loops
-    return a, b, product(wanted), batches(*[number for column in zip(*loops, strict=True) for number in column])
+def _reject_rows(case: ProductCase) -> str:
+    return "the elements of a row of its right operand are not adjacent" if case.numbers.columns else ""
 
 
-def _spread(op: NodeLowering, x: MatrixOperand, batch: Shape, steps: Sequence[Dim]) -> MatrixOperand:
-    """Return a copy of x, written out to all batch dimensions."""
-    shape = (*batch, *x.shape[-2:])
-    return _compact(op, MatrixOperand(x.tensor, shape, (*steps, *x.strides[-2:])))
+def _reject_either(case: ProductCase) -> str:
+    return "its number of rows is known" if len(case.numbers.rows) == 1 else ""
+
+
+def _emit_packed(case: ProductCase) -> None:
+    op, a, b, source = case.op, case.a, case.matrix, case.op.constant(1)
+    assert b is not None and source is not None
+    rows, y, turned = case.spec.replace(m=product(a.shape[:-1])), op.output(0), "turned" if case.b.strides[0] == 1 else ""
+    emit_gemm(op, rows, compact(op, a).tensor, b, source=source, y=y, form=turned)
+
+
+def _emit_dots(case: ProductCase) -> None:
+    op, b, array, source = case.op, case.b, case.matrix, case.op.constant(1)
+    if array is not None and source is not None and not b.is_column_major:
+        b = MatrixOperand(op.pack(source, "columns", lambda: array.T), b.shape, (1, b.shape[0]))
+    _emit_strided_product(op, case.spec, case.a, b, op.output(0), ALL)
+
+
+def _emit_computed(case: ProductCase, few: int | None) -> None:
+    _emit_strided_product(case.op, case.spec, case.a, case.b, case.op.output(0), few)
+
+
+CANDIDATES: Final = (
+    Candidate[ProductCase](
+        "gemm",
+        _reject_gemm,
+        lambda case: work_of_gemm(case.numbers),
+        _emit_packed,
+        lambda case: 0.0 if case.a.is_contiguous else COPIED * nominal(product(case.a.shape)),
+    ),
+    Candidate[ProductCase](
+        "matmul-panels",
+        lambda case: "",
+        lambda case: work_of_panels(case.numbers, case.op.costs),
+        partial(_emit_computed, few=0),
+        lambda case: case.moves,
+    ),
+    Candidate[ProductCase](
+        "matmul-dots",
+        _reject_dots,
+        lambda case: work_in_place(case.numbers, work_of_dots),
+        _emit_dots,
+        lambda case: case.moves,
+    ),
+    Candidate[ProductCase](
+        "matmul-rows",
+        _reject_rows,
+        lambda case: work_in_place(case.numbers, work_of_row),
+        partial(_emit_computed, few=ALL),
+        lambda case: case.moves,
+    ),
+    Candidate[ProductCase](
+        "matmul-either",
+        _reject_either,
+        lambda case: work_of_either(case.numbers, case.op.costs),
+        partial(_emit_computed, few=None),
+        lambda case: case.moves,
+    ),
+)
+"""The ways to compute a product: with a constant matrix that is packed, and with one that the kernel packs or reads in place."""

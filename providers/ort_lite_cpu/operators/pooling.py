@@ -5,21 +5,29 @@ Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
+from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, floordiv, maximum, product
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.kernels.folds import reduce_middle
 from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.attributes import check_fit, check_windows
+from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
+from ort_lite_cpu.operators.reduction_costs import PoolNumbers, work_of_pool, work_of_unrolled_pool
 from ort_lite_cpu.registry import REAL, operator
 
 INFINITY = float("inf")
+UNROLLED_TAPS = 16
+"""The most pixels of a window that is unrolled."""
 MANY = 1 << 20
 """The most pixels of a window that count as work: threads share larger ones in any case."""
 INTEGER_BYTES = frozenset({"int8", "uint8"})
@@ -230,14 +238,50 @@ def _own(op: NodeLowering, x: Tensor, kind: str) -> None:
     emit_pool(op, x, op.output(0, channels_last(len(x.shape))), kind)
 
 
+class PoolCase(Record, eq=False):
+    """A pool of windows, for the candidates that may compute it; x and y lie channels last."""
+
+    op: NodeLowering
+    x: Tensor
+    y: Tensor
+    kind: str
+
+    @property
+    def numbers(self) -> PoolNumbers:
+        """The sizes as numbers. A batch that is open counts as one image."""
+        batch, channels, *space = self.y.shape
+        pixels = math.prod(map(nominal, space)) * (batch if isinstance(batch, int) else 1)
+        return PoolNumbers(pixels, nominal(channels), min(math.prod(self.op.attr("kernel_shape")), MANY))
+
+
 def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """Emit y, channels last, pooled from x, channels last, by the node's attributes."""
-    kernel = op.attr("kernel_shape")
+    case = PoolCase(op, x, y, kind)
+    choose(op, CANDIDATES, case).emit(case)
+
+
+def _reject_unrolled(case: PoolCase) -> str:
+    kernel = case.op.attr("kernel_shape")
+    if len(kernel) != 2 or set(case.op.attr("dilations") or [1]) != {1}:
+        return "its window has dilations, or does not span two axes"
+    return "" if math.prod(kernel) <= UNROLLED_TAPS else f"its window has more than {UNROLLED_TAPS} pixels"
+
+
+def _emit(case: PoolCase, unrolled: bool) -> None:
+    op, x, y, kernel = case.op, case.x, case.y, case.op.attr("kernel_shape")
     g, window = _sizes(op, x.shape, y.shape)
-    plane = len(kernel) == 2 and math.prod(kernel) <= 16 and set(op.attr("dilations", [1])) == {1}
-    (rows, columns), p = kernel if plane else (0, 0), float(op.attr("p", 2))
-    work = y.size * min(math.prod(kernel), MANY) // 8
-    op.emit(pool, [x, y], g=g, window=window, p=p, kind=kind, rows=rows, columns=columns, work=work)
+    rows, columns = kernel if unrolled else (0, 0)
+    p, work = float(op.attr("p", 2)), y.size * min(math.prod(kernel), MANY) // 8
+    op.emit(pool, [x, y], g=g, window=window, p=p, kind=case.kind, rows=rows, columns=columns, work=work)
+
+
+CANDIDATES: Final = (
+    Candidate[PoolCase](
+        "pool-unrolled", _reject_unrolled, lambda case: work_of_unrolled_pool(case.numbers), partial(_emit, unrolled=True)
+    ),
+    Candidate[PoolCase]("pool", lambda case: "", lambda case: work_of_pool(case.numbers), partial(_emit, unrolled=False)),
+)
+"""The ways to pool windows: with a window that is unrolled, and tap by tap."""
 
 
 def _sizes(op: NodeLowering, x: Shape, y: Shape) -> tuple[PoolShape, Window]:
@@ -272,26 +316,6 @@ def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: 
     return before, after
 
 
-@native
-@extents(x="n * area * c", y="n * c")
-def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Static, part: int, parts: int) -> int:
-    """y (n, c) = kind over x (n, area, c), kinds as in `pool`. Parts share batches and blocks of 16 channels."""
-    blocks = (c + 15) // 16
-    for job in span(n * blocks, part, parts):
-        first = (job % blocks) * 16
-        last = min(first + 16, c)
-        base = (job // blocks) * area * c
-        out = (job // blocks) * c
-        for q in range(first, last):
-            y[out + q] = _nothing(y[out + q], kind)
-        for a in range(area):
-            for q in range(first, last):
-                y[out + q] = _join(y[out + q], x[base + a * c + q], p, kind)
-        for q in range(first, last):
-            y[out + q] = _last(y[out + q], area, p, kind)
-    return OK
-
-
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
 def global_pools(op: NodeLowering) -> None:
     """Emit a pool of (N, C, spatial axes) to (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22, GlobalMaxPool-22, GlobalLpPool-22."""
@@ -303,5 +327,18 @@ def global_pools(op: NodeLowering) -> None:
 def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """Emit y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
-    p = float(op.attr("p", 2))
-    op.emit(global_pool, [x, y], n=n, c=c, area=product(space), p=p, kind=kind, work=x.size // 4)
+    area, p = product(space), float(op.attr("p", 2))
+    reduction = {"average": "mean", "max": "max", "norm": {1.0: "l1", 2.0: "l2"}.get(p, "")}[kind]
+    if reduction:
+        sizes: dict[str, Any] = {"outer": n, "n": area, "inner": c, "lowest": 0, "kind": reduction}
+        op.emit(reduce_middle, [x, y], **sizes, work=x.size // 4)
+    else:  # a norm that is no reduction: one window over all pixels
+        shape, window = _flat(n, c, area)
+        op.emit(pool, [x, y], g=shape, window=window, p=p, kind=kind, rows=0, columns=0, work=x.size)
+
+
+def _flat(n: Dim, c: Dim, area: Dim) -> tuple[PoolShape, Window]:
+    """Return the sizes of a pool of images in one line, and of a window over all of it."""
+    sizes: Any = (n, c, 1, 1, area, 1, 1, 1, 1, 1, area)
+    window: Any = (1, 1, area, 1, 1, 1, 0, 0, 0, 1, 1, 1)
+    return PoolShape(*sizes), Window(*window)

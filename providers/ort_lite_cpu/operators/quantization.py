@@ -10,6 +10,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, product, same
+from ort_lite_cpu.costs import BYTE, linear_work
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.conversion import convert
@@ -38,11 +39,11 @@ class Formula(Record):
     operands: tuple[Tensor, ...]
     scalars: tuple[float, ...]
 
-    def define(self, op: NodeLowering, output: int = 0, cost: float = 0.5) -> None:
+    def define(self, op: NodeLowering, output: int = 0, cost: float = 0.05) -> None:
         """Define the node's output by the formula."""
         define(op, self.text, self.operands, self.scalars, cost, output)
 
-    def tensor(self, dtype: DType = "float32", cost: float = 0.5) -> Tensor:
+    def tensor(self, dtype: DType = "float32", cost: float = 0.05) -> Tensor:
         """Return a pending tensor of the first operand's shape."""
         return Tensor(dtype, self.operands[0].shape, pending=Expression(self.text, self.operands, self.scalars, cost))
 
@@ -66,7 +67,7 @@ def as_float(x: Tensor) -> Tensor:
     """Return x as pending float32; 16-bit floats are widened where they are read."""
     if x.dtype in NARROW_TYPES:
         return convert(x, "float32")
-    return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
+    return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.02)
 
 
 def _as_float(x: Parameter) -> Parameter:
@@ -185,9 +186,9 @@ def quantize_linear(op: NodeLowering) -> None:
     assert dtype is not None
     scale, zero = _parameters(op)
     if dtype in NARROW:
-        quantize_narrow(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=1.0)
+        quantize_narrow(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=0.3)
         return
-    quantize(op, op.raw(0), scale, zero, dtype).define(op, cost=0.6)
+    quantize(op, op.raw(0), scale, zero, dtype).define(op, cost=0.1)
 
 
 @operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
@@ -229,8 +230,8 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return scale and zero point for the elements of x, which is in memory, in any order."""
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
-    op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=x.size // 4)
-    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=0)
+    op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=linear_work(x.size * 4, BYTE))
+    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=CHUNKS, serial=True)
     return scale, zero
 
 
@@ -243,4 +244,4 @@ def dynamic_quantize_linear(op: NodeLowering) -> None:
     op.set(1, scale)
     op.set(2, zero)
     if op.wants(0):
-        quantize(op, x, scale, zero, "uint8").define(op, cost=0.6)
+        quantize(op, x, scale, zero, "uint8").define(op, cost=0.1)

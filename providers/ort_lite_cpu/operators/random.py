@@ -113,7 +113,7 @@ def stream(op: NodeLowering) -> Tensor:
         return op.array(np.frombuffer(struct.pack("<d", float(seed)), np.int64))
     state = op.array(np.frombuffer(entropy(op, 8), np.int64).copy())
     made = op.temporary("int64", (1,))
-    op.emit(next_stream, [state, made], work=0)
+    op.emit(next_stream, [state, made], work=1, serial=True)
     return made
 
 

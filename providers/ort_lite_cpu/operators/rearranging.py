@@ -6,6 +6,7 @@ from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, read_once, span
 from ort_lite.shapes import product
+from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
@@ -71,4 +72,4 @@ def bit_cast(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     if itemsize(x.dtype) != itemsize(y.dtype):
         raise op.reject(f"{x.dtype} and {y.dtype} are not of one size")
-    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))

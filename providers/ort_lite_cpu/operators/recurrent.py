@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import pack_filters, panels
 from ort_lite_cpu.kernels.once import run_once
@@ -34,6 +36,11 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
+
+READ, PRODUCT = 1 / 36, 1 / 90
+"""The nanoseconds in which a weight is read, for a tile of sequences, and multiplied, for each sequence."""
+GATE, ROUND = 0.25, 80
+"""The nanoseconds of a hidden unit's gate, and of each round."""
 
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 """The default activations of an LSTM."""
@@ -195,11 +202,17 @@ class Layer:
         """Return kind, alpha and beta of each activation of one direction, flat."""
         return [number for name, *others in self.functions[direction] for number in (KINDS.index(name), *others)]
 
-    def tile_arguments(self, gates: int) -> dict[str, Any]:
-        """Return the register tile of panels of `gates` gates and the estimated work, as arguments of `emit`."""
+    def tile_arguments(self, gates: int, calls: int = 1) -> dict[str, Any]:
+        """Return the register tile of panels of `gates` gates, and the work and rounds of all steps, as arguments of `emit`.
+
+        calls: the rounds of one step.
+        """
         rows, across = 4 if self.op.target.vector_registers == 32 else 2, self.unit // self.lanes
         tile = UnitTile(self.unit, self.unit, rows, gates * across, across, self.lanes)
-        return {"tile": tile, "work": self.steps * self.batch * self.gates * self.size * self.size // 40}
+        weights = self.gates * self.size * self.size
+        step = ceildiv(self.batch, rows) * linear_work(weights, READ) + self.batch * linear_work(weights, PRODUCT)
+        step = step + linear_work(self.batch * self.gates * self.size, GATE) + calls * ROUND
+        return {"tile": tile, "work": self.steps * step, "rounds": calls * self.steps}
 
     def cell_functions(self, direction: int) -> CellFunctions:
         """Return the activations of an LSTM."""
@@ -212,7 +225,7 @@ class Layer:
         xw, r = self.product(direction, bias), self.recurrence(direction, 0, 4)
         operands = [xw, r, peephole, self.op.optional(4), h, c, self.y]
         d, act = self.direction(direction), self.cell_functions(direction)
-        self.op.emit(lstm, operands, d=d, act=act, **self.tile_arguments(4), rounds=self.steps)
+        self.op.emit(lstm, operands, d=d, act=act, **self.tile_arguments(4))
         self.finish(1, direction, h, self.steps % 2)
         self.finish(2, direction, c)
 
@@ -261,7 +274,7 @@ def _gru(layer: Layer, direction: int) -> None:
     r, new = layer.recurrence(direction, 0, 2), layer.recurrence(direction, 2, 1)
     d, act = layer.direction(direction), GateFunctions(layer.limit, *layer.numbers(direction))
     operands = [xw, r, new, op.optional(4), h, layer.y, reset]
-    op.emit(gru, operands, d=d, act=act, **layer.tile_arguments(2), rounds=2 * layer.steps)
+    op.emit(gru, operands, d=d, act=act, **layer.tile_arguments(2, calls=2))
     layer.finish(1, direction, h)
 
 
@@ -271,7 +284,7 @@ def _linear_gru(layer: Layer, direction: int) -> None:
     sums = op.temporary(h.dtype, (layer.batch, 3 * layer.padded))
     d, act = layer.direction(direction), GateFunctions(layer.limit, *layer.numbers(direction))
     operands = [xw, layer.recurrence(direction, 0, 3), recurrent_bias, op.optional(4), h, layer.y, sums]
-    op.emit(linear_gru, operands, d=d, act=act, **layer.tile_arguments(3), rounds=layer.steps)
+    op.emit(linear_gru, operands, d=d, act=act, **layer.tile_arguments(3))
     layer.finish(1, direction, h, layer.steps % 2)
 
 
@@ -285,5 +298,5 @@ def lower_rnn(op: NodeLowering) -> None:
         operands = [xw, layer.recurrence(direction, 0, 1), op.optional(4), h, layer.y]
         d, (f, a0, b0) = layer.direction(direction), layer.numbers(direction)
         tile = layer.tile_arguments(1)
-        op.emit(rnn, operands, d=d, limit=layer.limit, f=f, a0=a0, b0=b0, **tile, rounds=layer.steps)
+        op.emit(rnn, operands, d=d, limit=layer.limit, f=f, a0=a0, b0=b0, **tile)
         layer.finish(1, direction, h, layer.steps % 2)

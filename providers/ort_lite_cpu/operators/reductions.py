@@ -3,170 +3,38 @@
 What is reduced is brought into one of two forms: the last axis of a matrix, or the middle one of (outer, n, inner).
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ort_lite.dtypes import INTEGERS, DType
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import (
-    OK,
-    REDUCE,
-    Ptr,
-    Static,
-    cast,
-    exp,
-    fabs,
-    fmax,
-    fmin,
-    iabs,
-    imax,
-    imin,
-    like,
-    log,
-    native,
-    span,
-    sqrt,
-    wadd,
-    wmul,
-)
-from ort_lite.shapes import equal, product, same
+from ort_lite.native.lang import OK, Ptr, Static, like, native, span, wadd, wmul
+from ort_lite.record import Record
+from ort_lite.shapes import equal, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import nominal
+from ort_lite_cpu.kernels.folds import fold_rows, log_sum_exp_rows, reduce_middle, reduce_rows
 from ort_lite_cpu.lowering.attributes import axis_of
+from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.reduction_costs import (
+    EXPONENTIAL,
+    FOLDED,
+    FOLDED_ROW,
+    MOVE,
+    MOVED,
+    ROW,
+    SUMMED,
+    ReductionNumbers,
+    work_of_middle,
+    work_of_rows,
+)
 from ort_lite_cpu.registry import REAL, operator
-
-INFINITY = float("inf")
-BLOCK = 1024
-
-
-def start(v: Any, lowest: int, kind: Static) -> Any:
-    """Return the result over nothing, in the type of `v`; for the extremes of integers `lowest`, the end of their range."""
-    if kind == "max_integer" or kind == "min_integer":
-        return like(v, lowest)
-    if kind == "prod":
-        return like(v, 1)
-    if kind == "max":
-        return like(v, -INFINITY)
-    if kind == "min":
-        return like(v, INFINITY)
-    return like(v, 0)
-
-
-def term(v: Any, kind: Static) -> Any:
-    """Return the contribution of one element."""
-    if kind == "l1":
-        return fabs(v)
-    if kind == "l1_integer":
-        return iabs(v)
-    if kind == "l2" or kind == "square":
-        return wmul(v, v)
-    return v
-
-
-@native(fastmath=REDUCE)
-def join(a: Any, v: Any, kind: Static) -> Any:
-    """Combine the accumulator with one term."""
-    if kind == "prod":
-        return wmul(a, v)
-    if kind == "max":
-        return fmax(a, v)
-    if kind == "min":
-        return fmin(a, v)
-    if kind == "max_integer":
-        return imax(a, v)
-    if kind == "min_integer":
-        return imin(a, v)
-    return wadd(a, v)
-
-
-def finish(a: Any, n: int, kind: Static) -> Any:
-    """Return the result of a reduction over n elements from its accumulator."""
-    if kind == "mean":
-        return a / like(a, n)
-    if kind == "l2":
-        return sqrt(a)
-    if kind == "log_sum":
-        return log(a)
-    return a
-
-
-@native(fastmath=REDUCE)
-def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
-    """Return the sum of at most BLOCK elements in their own type, vectorized over the machine's lanes."""
-    total = like(x, 0)
-    for i in range(n):
-        total += term(x[at + i], kind)
-    return total
-
-
-@native
-@extents(x="rows * n", y="rows")
-def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
-    """y[r] = reduction of x[r, :]. Sums of floats add blocks of 1,024 in float64."""
-    for row in span(rows, part, parts):
-        base = row * n
-        total = 0.0
-        for at in range(0, n, BLOCK):
-            total += cast(block_sum(x, base + at, min(BLOCK, n - at), kind), "f64")
-        y[row] = like(y, finish(total, n, kind))
-    return OK
-
-
-@native
-@extents(x="rows * n", y="rows")
-def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part: int, parts: int) -> int:
-    """Reduce rows by anything but a sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
-    for row in span(rows, part, parts):
-        base = row * n
-        a = start(like(x, 0), lowest, kind)
-        for i in range(n):
-            a = join(a, term(x[base + i], kind), kind)
-        y[row] = a
-    return OK
-
-
-@native
-@extents(x="rows * n", y="rows")
-def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
-    """y[r] = log(sum(exp(x[r, :]))), with the largest taken out first."""
-    for row in span(rows, part, parts):
-        base = row * n
-        top = like(x, -INFINITY)
-        for i in range(n):
-            top = fmax(top, x[base + i])
-        shift = like(x, 0)
-        if top - top == like(x, 0):
-            shift = top
-        total = 0.0
-        for i in range(n):
-            total += cast(exp(x[base + i] - shift), "f64")
-        y[row] = log(like(x, total)) + shift
-    return OK
-
-
-@native
-@extents(x="outer * n * inner", y="outer * inner")
-def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, kind: Static, part: int, parts: int) -> int:
-    """y[o, i] = reduction of x[o, :, i]; parts share rows of y, blocks of 64 columns."""
-    blocks = (inner + 63) // 64
-    for job in span(outer * blocks, part, parts):
-        first = (job % blocks) * 64
-        last = min(first + 64, inner)
-        base = (job // blocks) * n * inner
-        out = (job // blocks) * inner
-        for i in range(first, last):
-            y[out + i] = start(y[out + i], lowest, kind)
-        for k in range(n):
-            row = base + k * inner
-            for i in range(first, last):
-                y[out + i] = join(y[out + i], term(x[row + i], kind), kind)
-        for i in range(first, last):
-            y[out + i] = finish(y[out + i], n, kind)
-    return OK
-
 
 _KINDS = {
     "ReduceSum": "sum",
@@ -211,30 +79,147 @@ def _axes(op: NodeLowering, rank: int) -> list[int]:
     return sorted(axis % rank for axis in named)
 
 
+class ReductionCase(Record, eq=False):
+    """A reduction of `axes`, for the candidates that may compute it."""
+
+    op: NodeLowering
+    x: Tensor
+    y: Tensor
+    axes: Sequence[int]
+    kind: str
+    """The kind, without regard to the type of x."""
+    numbers: ReductionNumbers
+
+    @property
+    def typed_kind(self) -> str:
+        """The kind as kernels know it: those of integers have names of their own."""
+        kinds = {} if self.x.dtype in REAL else {"max": "max_integer", "min": "min_integer", "l1": "l1_integer"}
+        return kinds.get(self.kind, self.kind)
+
+    @property
+    def lowest(self) -> int:
+        """The start of extremes of integers."""
+        return 0 if self.x.dtype in REAL else _end_of_range(self.x.dtype, self.kind == "min")
+
+    @property
+    def order(self) -> list[int]:
+        """The axes, those that are reduced last."""
+        return [*(axis for axis in range(len(self.x.shape)) if axis not in self.axes), *self.axes]
+
+    @property
+    def is_adjacent(self) -> bool:
+        """Return True if no other axis lies between those that are reduced."""
+        return not self.axes or list(self.axes) == list(range(self.axes[0], self.axes[-1] + 1))
+
+    @property
+    def middle(self) -> tuple[Dim, Dim, Dim]:
+        """The sizes (outer, n, inner) of a reduction of adjacent axes."""
+        shape, first, last = self.x.shape, *((self.axes[0], self.axes[-1] + 1) if self.axes else (0, 0))
+        return product(shape[:first]), product(shape[first:last]), product(shape[last:])
+
+    @property
+    def rows(self) -> tuple[Dim, Dim]:
+        """The sizes (rows, n) of a reduction whose axes come last."""
+        shape, moved = self.x.shape, self.order
+        kept = len(shape) - len(self.axes)
+        return product(shape[axis] for axis in moved[:kept]), product(shape[axis] for axis in moved[kept:])
+
+
 def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
-    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
-    lowest = 0
-    if x.dtype not in REAL:
-        kind = {"max": "max_integer", "min": "min_integer", "l1": "l1_integer"}.get(kind, kind)
-        lowest = _end_of_range(x.dtype, kind == "min_integer")
-    order = [*kept, *axes]
-    rows, n = product(x.shape[axis] for axis in kept), product(x.shape[axis] for axis in axes)
-    inner = product(x.shape[axes[-1] + 1 :]) if axes else 1
-    together = list(axes) == list(range(axes[0], axes[-1] + 1)) if axes else True
-    if together and not same(inner, 1) and kind != "log_sum_exp":
-        outer = product(x.shape[: axes[0]])
-        op.emit(reduce_middle, [x, y], outer=outer, n=n, inner=inner, lowest=lowest, kind=kind, work=x.size // 2)
-        return
-    if order != sorted(order):
-        moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
-        emit_permute(op, x, moved, x.shape, order)
-        x = moved
-    if kind == "log_sum_exp":
-        op.emit(log_sum_exp_rows, [x, y], rows=rows, n=n, work=x.size * 2)
-    elif kind in _SUMS and x.dtype in REAL:
-        op.emit(reduce_rows, [x, y], rows=rows, n=n, kind=kind, work=x.size // 4)
-    else:
-        op.emit(fold_rows, [x, y], rows=rows, n=n, lowest=lowest, kind=kind, work=x.size)
+    case = ReductionCase(op, x, y, axes, kind, _numbers(x, axes))
+    choose(op, CANDIDATES, case).emit(case)
+
+
+def _numbers(x: Tensor, axes: Sequence[int]) -> ReductionNumbers:
+    """Return the sizes of a reduction of `axes` as numbers."""
+    sizes = [nominal(dim) for dim in x.shape]
+    n, first, last = math.prod(sizes[axis] for axis in axes), *((axes[0], axes[-1] + 1) if axes else (0, 0))
+    if len(axes) != last - first:
+        return ReductionNumbers(math.prod(sizes) // max(n, 1), n, 1)
+    return ReductionNumbers(math.prod(sizes[:first]), n, math.prod(sizes[last:]))
+
+
+# --- Candidates
+def _reject_blocks(case: ReductionCase) -> str:
+    return "" if case.kind in _SUMS and case.x.dtype in REAL else "it is no sum of floats"
+
+
+def _reject_fold(case: ReductionCase) -> str:
+    if case.kind == "log_sum_exp":
+        return "it is no reduction by one operation"
+    return "a sum of floats is added in blocks" if not _reject_blocks(case) else ""
+
+
+def _reject_log_sum_exp(case: ReductionCase) -> str:
+    return "" if case.kind == "log_sum_exp" else "it is no ReduceLogSumExp"
+
+
+def _reject_middle(case: ReductionCase) -> str:
+    if case.kind == "log_sum_exp":
+        return "it is no reduction by one operation"
+    return "" if case.is_adjacent else "another axis lies between those that are reduced"
+
+
+def _moves(case: ReductionCase) -> float:
+    """Return the nanoseconds in which axes that are reduced are moved behind the others."""
+    moved = case.order != sorted(case.order)
+    return MOVE + MOVED * case.numbers.rows * case.numbers.n if moved else 0.0
+
+
+def _moved(case: ReductionCase) -> Tensor:
+    """Return the tensor with the axes that are reduced behind the others."""
+    op, x, order = case.op, case.x, case.order
+    if order == sorted(order):
+        return x
+    moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
+    emit_permute(op, x, moved, x.shape, order)
+    return moved
+
+
+def _emit_blocks(case: ReductionCase) -> None:
+    rows, n = case.rows
+    case.op.emit(reduce_rows, [_moved(case), case.y], rows=rows, n=n, kind=case.kind, work=case.x.size // 4)
+
+
+def _emit_fold(case: ReductionCase) -> None:
+    rows, n = case.rows
+    operands = [_moved(case), case.y]
+    case.op.emit(fold_rows, operands, rows=rows, n=n, lowest=case.lowest, kind=case.typed_kind, work=case.x.size)
+
+
+def _emit_log_sum_exp(case: ReductionCase) -> None:
+    rows, n = case.rows
+    case.op.emit(log_sum_exp_rows, [_moved(case), case.y], rows=rows, n=n, work=case.x.size * 2)
+
+
+def _emit_middle(case: ReductionCase) -> None:
+    outer, n, inner = case.middle
+    sizes: dict[str, Any] = {"outer": outer, "n": n, "inner": inner, "lowest": case.lowest, "kind": case.typed_kind}
+    case.op.emit(reduce_middle, [case.x, case.y], **sizes, work=case.x.size // 2)
+
+
+CANDIDATES: Final = (
+    Candidate[ReductionCase](
+        "reduce_rows", _reject_blocks, lambda case: work_of_rows(case.numbers, ROW, SUMMED), _emit_blocks, _moves
+    ),
+    Candidate[ReductionCase](
+        "fold_rows", _reject_fold, lambda case: work_of_rows(case.numbers, FOLDED_ROW, FOLDED), _emit_fold, _moves
+    ),
+    Candidate[ReductionCase](
+        "log_sum_exp_rows",
+        _reject_log_sum_exp,
+        lambda case: work_of_rows(case.numbers, FOLDED_ROW, EXPONENTIAL),
+        _emit_log_sum_exp,
+        _moves,
+    ),
+    Candidate[ReductionCase](
+        "reduce_middle",
+        _reject_middle,
+        lambda case: work_of_middle(case.numbers, case.typed_kind in ("max", "min")),
+        _emit_middle,
+    ),
+)
+"""The ways to reduce: rows, whose elements are adjacent, or a middle axis."""
 
 
 def _end_of_range(dtype: DType, highest: bool) -> int:

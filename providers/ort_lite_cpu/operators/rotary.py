@@ -8,7 +8,8 @@ from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Heads, heads_of
+from ort_lite_cpu.operators.attention import heads_of
+from ort_lite_cpu.operators.attention_kernels import Heads
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
 from ort_lite.shapes import less, product
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
@@ -67,6 +68,12 @@ def top_k(
     return OK
 
 
+ELEMENT, LEVEL = 10.0, 6.0
+"""The nanoseconds in which TopK compares an element with its heap, and in which one of the results passes a level of it."""
+OPEN_DEPTH = 8
+"""The levels of a heap if k is open."""
+
+
 @operator("TopK", types=REAL | INTEGERS)
 def lower_top_k(op: NodeLowering) -> None:
     """Emit TopK, always sorted, which `sorted=0` allows. O(n + k log n) a row. Spec: ONNX TopK-24."""
@@ -81,7 +88,9 @@ def lower_top_k(op: NodeLowering) -> None:
     indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
     heap = op.temporary("int64", x.shape)
     k, largest = shape[axis], bool(op.attr("largest", 1))
-    op.emit(top_k, [x, values, indices, heap], outer=outer, n=n, inner=inner, k=k, largest=largest, work=x.size * 8)
+    depth = k.bit_length() if isinstance(k, int) else OPEN_DEPTH
+    work = linear_work(x.size, ELEMENT) + linear_work(outer * inner * k * depth, LEVEL)
+    op.emit(top_k, [x, values, indices, heap], outer=outer, n=n, inner=inner, k=k, largest=largest, work=work)
 
 
 @native

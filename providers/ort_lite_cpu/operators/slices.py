@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import BYTE, ROW, linear_work, work_of_copy
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
@@ -186,7 +188,7 @@ def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Di
     y = op.output(0)
     value = op.optional(2)
     if value is not None:
-        op.emit(primitives.fill, [bits(value), bits(y)], count=y.size, work=y.size // 4)
+        op.emit(primitives.fill, [bits(value), bits(y)], count=y.size, work=linear_work(y.size, itemsize(y.dtype) * BYTE))
     else:
         emit_fill(op, y, op.attr("value", 0))
     own, out = contiguous(x.shape), contiguous(y.shape)
@@ -222,6 +224,6 @@ def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], 
             first=maximum(0, 0 - before[k]),
             left=left,
             mode=mode,
-            work=product(shape),
+            work=linear_work(product(shape[: k + 1]), ROW) + work_of_copy(y.dtype, y.size),
         )
         x = y

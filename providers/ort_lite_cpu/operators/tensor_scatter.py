@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, native, null, read_once, span
 from ort_lite.shapes import less, product
+from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
@@ -64,7 +65,7 @@ def tensor_scatter(op: NodeLowering) -> None:
     starts = op.optional(2)
     circular = op.attr("mode", "linear") == "circular"
     old, new, width = bits(cache), bits(y), bits(y).native
-    op.emit(primitives.copy, [old, new], count=cache.size, work=cache.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [old, new], count=cache.size, work=work_of_copy(cache.dtype, cache.size), inplace=(1, 0))
     op.emit(
         write_rows,
         [bits(update), starts, new],

@@ -58,7 +58,8 @@ def lower_max_unpool(op: NodeLowering) -> None:
     emit_fill(op, y, 0)
     planes = product(x.shape[:2])
     pooled, whole = volume(dims), volume(y.shape[2:])
-    op.emit(max_unpool, [x, index, y], count=x.size, planes=planes, pooled=pooled, whole=whole, work=0, message=_no_place)
+    sizes: dict[str, Any] = {"count": x.size, "planes": planes, "pooled": pooled, "whole": whole}
+    op.emit(max_unpool, [x, index, y], **sizes, work=x.size * 6, serial=True, message=_no_place)
 
 
 def _no_place(failure: "Failure") -> str:

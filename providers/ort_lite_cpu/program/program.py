@@ -135,15 +135,26 @@ class Program:
 
     def kernels(self) -> dict[str, KernelChoice]:
         """Return the kernels of each node, and why others were not taken, for `InferenceSession.explain(kernels=True)`."""
-        from ort_lite.provider.compiled import KernelChoice
-        from ort_lite_cpu.program.recording import kernel_name
-
-        found: dict[Node, dict[str, None]] = {}
+        found: dict[Node, list[Instruction]] = {}
         for step in self.steps:
             for instruction in step.segment.instructions if isinstance(step, SegmentRun) else ():
-                found.setdefault(instruction.node, {})[kernel_name(instruction.spec)] = None
-        candidates = self.lowered.candidates
-        return {node.name: KernelChoice(tuple(names), candidates.get(node, {})) for node, names in found.items()}
+                found.setdefault(instruction.node, []).append(instruction)
+        return {node.name: self._choice(node, instructions) for node, instructions in found.items()}
+
+    def _choice(self, node: Node, instructions: Sequence[Instruction]) -> KernelChoice:
+        from ort_lite.provider.compiled import CandidateCost, KernelChoice
+        from ort_lite_cpu.costs import kernel_family, nominal, shipped_costs
+        from ort_lite_cpu.program.recording import kernel_name
+
+        names = tuple(dict.fromkeys(kernel_name(instruction.spec) for instruction in instructions))
+        choice = self.lowered.choices.get(node)
+        if choice is not None:
+            return KernelChoice(names, choice.taken, choice.costs, choice.rejected)
+        costs = self.source.options.costs or shipped_costs(self.lowered.target)
+        works = [(kernel_family(instruction.spec), nominal(instruction.work)) for instruction in instructions]
+        predicted = sum(costs.predict(family, work) for family, work in works) / 1000
+        taken = "+".join(dict.fromkeys(family for family, _ in works))
+        return KernelChoice(names, taken, {taken: CandidateCost(predicted)})
 
     def memory_plan(self) -> MemoryPlan:
         """Return the memory plan of the shapes bound last, by segment; empty before the first run."""

@@ -376,7 +376,7 @@ class _Assembler:
         return self.code.slot(-1 - (number + instruction.jump) if instruction.jump else instruction.rounds)
 
     def _parts(self, instruction: Instruction) -> int:
-        if self.threads == 1 or instruction.jump:
+        if self.threads == 1 or instruction.jump or instruction.serial:
             return self.code.slot(1)
         least = instruction.rounds * ROUND_GRAIN if instruction.rounds != 1 else GRAIN
         return self.code.slot(select(less(instruction.work, least), 1, self.threads))

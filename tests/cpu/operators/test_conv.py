@@ -18,7 +18,8 @@ from ort_lite.native.cpu import host
 from ort_lite.shapes import symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.operators import conv, conv_pixels, slices
+from ort_lite_cpu.operators import conv, conv_channels, conv_pixels, slices
+from ort_lite_cpu.operators.conv_costs import work_of_channels, work_of_winograd
 from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
@@ -84,19 +85,21 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
     ],
     ids=str,
 )
-def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "reject_pixels", lambda *_: "" if kernel == "conv_pixels" else "patched")
-    monkeypatch.setattr(conv, "_winograd_edge", lambda *_: 0)  # which some targets have for some of these shapes
-    assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
-    bias = ramp((w[0],))
-    check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
+def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str) -> None:
+    assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True, pin=kernel))
+    how: dict[str, Any] = {"expected": convolved, "constants": (1, 2), "atol": 1e-5}
+    check_op("Conv", ramp(x), weights(*w), ramp((w[0],)), **how, pin=kernel, **attributes)
+    if kernel == "conv":
+        check_op("Conv", ramp(x), weights(*w), ramp((w[0],)), **how, **attributes)  # the weight is computed as well
 
 
-@pytest.mark.parametrize(("shape", "outputs", "pixels"), [((1, 3, 19, 20), 5, True), ((1, 40, 6, 7), 40, False)], ids=str)
-def test_double_precision(shape: Shape, outputs: int, pixels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "reject_pixels", lambda *_: "" if pixels else "patched")
+@pytest.mark.parametrize(
+    ("shape", "outputs", "kernel"), [((1, 3, 19, 20), 5, "conv_pixels"), ((1, 40, 6, 7), 40, "conv")], ids=str
+)
+def test_double_precision(shape: Shape, outputs: int, kernel: str) -> None:
     x, w = ramp(shape, "float64"), weights(outputs, shape[1], 3, 3, dtype="float64")
-    check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
+    how: dict[str, Any] = {"expected": convolved, "constants": (1,), "rtol": 1e-12, "atol": 1e-12, "pads": [1, 1, 1, 1]}
+    check_op("Conv", x, w, **how, pin=kernel)
 
 
 def chosen(x: str, w: Shape, body: str) -> set[str]:
@@ -131,8 +134,8 @@ def test_pixels_are_for_few_channels(x: str, w: Shape, attributes: str, kernel: 
     ],
 )
 def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for cost in ("cost_of_pixels", "cost_of_channels"):
-        monkeypatch.setattr(conv_pixels, cost, lambda *_: 1.0)
+    monkeypatch.setattr(conv_pixels, "work_of_pixels", lambda *_: 1.0)
+    monkeypatch.setattr(conv_channels, "work_of_channels", lambda *_: 1.0)
     assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
 
 
@@ -239,13 +242,12 @@ LANES = tile_for("f32", host()).lanes
     ],
     ids=str,
 )
-def test_tiles_of_depthwise(channels: int, size: Shape, taps: int, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_depthwise(channels: int, size: Shape, taps: int, stride: int) -> None:
     """Of 7, 8 and 4 pixels and one vector or two, the last of which some compute again; an image that is fetched ahead."""
     x, w, b = ramp((1, channels, *size)), weights(channels, 1, taps, taps), ramp((channels,))
     given: dict[str, Any] = {"group": channels, "strides": [stride] * 2, "pads": [taps // 2] * 4}
-    monkeypatch.setattr(conv, "reject_planes", lambda *_: "patched")
-    assert "depthwise" in names(op_program("Conv", [x, w, b], given, constants=(1, 2), fixed=True))
-    [got] = run_op("Conv", [x, w, b], given, constants=(1, 2), fixed=True)
+    assert "depthwise" in names(op_program("Conv", [x, w, b], given, constants=(1, 2), fixed=True, pin="depthwise"))
+    [got] = run_op("Conv", [x, w, b], given, constants=(1, 2), fixed=True, pin="depthwise")
     assert_close(got, convolved(x, w, b, **given), 1e-5, 1e-5, "depthwise")
 
 
@@ -270,44 +272,39 @@ def test_winograd(
     edge: int,
     stride: int,
     tolerance: float,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
     attributes: dict[str, Any] = {"pads": pads, "strides": [stride, stride]}
-    assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2)))
     want = convolved(x, w, b, **attributes)
     # Judged by the largest magnitude: sums of terms that cancel lose more than those of a direct convolution.
-    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), **attributes)
+    how: dict[str, Any] = {"expected": want, "constants": (1, 2), "rtol": 0, "atol": tolerance * np.abs(want).max()}
+    check_op("Conv", x, w, b, **how, pin=f"winograd-{edge}", **attributes)
 
 
 @pytest.mark.parametrize(("edge", "taps", "groups"), [(2, 5, 1), (2, 5, 2), (4, 3, 3)])
 @pytest.mark.parametrize("size", [(9, 10), (5, 5)], ids=str)
-def test_winograd_of_groups_and_of_five_taps(
-    size: Shape, edge: int, taps: int, groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_winograd_of_groups_and_of_five_taps(size: Shape, edge: int, taps: int, groups: int) -> None:
     """Outputs of a group: two sets of columns, the second one of parts of vectors."""
-    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w = ramp((2, groups * (LANES + 7), *size)), weights(groups * (32 + LANES + 1), LANES + 7, taps, taps)
     b, attributes = ramp((len(w),)), dict[str, Any](pads=[2, 0, 1, 2], group=groups)
-    program = op_program("Conv", [x, w, b], attributes, constants=(1, 2))
-    assert "winograd" in names(program)
     want = convolved(x, w, b, **attributes)
-    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=3e-5 * np.abs(want).max(), **attributes)
+    how: dict[str, Any] = {"expected": want, "constants": (1, 2), "rtol": 0, "atol": 3e-5 * np.abs(want).max()}
+    check_op("Conv", x, w, b, **how, pin=f"winograd-{edge}", **attributes)
 
 
 @pytest.mark.parametrize(("edge", "taps", "tolerance"), [(2, 3, 3e-6), (4, 3, 1e-5), (2, 5, 1e-5)])
 @pytest.mark.parametrize("size", [(23,), (2,), (3, 14), (23, 1)], ids=str)
-def test_winograd_along_one_axis(size: Shape, edge: int, taps: int, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over sound, lines of an image, a column of it; of two groups with parts of vectors."""
-    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
+def test_winograd_along_one_axis(size: Shape, edge: int, taps: int, tolerance: float) -> None:
+    """Over sound, lines of an image, a column of it; of two groups with parts of vectors. Lengths are known."""
     kernel = {1: (taps,), 2: (taps, 1) if size[-1] == 1 else (1, taps)}[len(size)]
     pads = {1: [2, 1], 2: [2, 0, 1, 0] if size[-1] == 1 else [1, 2, 0, 1]}[len(size)]
     x, w = ramp((2, 2 * (LANES + 7), *size)), weights(2 * (32 + LANES + 1), LANES + 7, *kernel)
     b, attributes = ramp((len(w),)), dict[str, Any](pads=pads, group=2)
-    assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2), fixed=True))
     want = convolved(x, w, b, **attributes)
-    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), **attributes)
+    for threads in (1, 3):
+        how: dict[str, Any] = {"constants": (1, 2), "fixed": True, "threads": threads, "pin": f"winograd-{edge}"}
+        [got] = run_op("Conv", [x, w, b], attributes, **how)
+        assert_close(got, want, 0, tolerance * np.abs(want).max(), f"{threads} threads")
 
 
 def edges(images: Dim, channels: int, size: Sequence[Dim], taps: int = 3, stride: int = 1, groups: int = 1) -> list[int]:
@@ -315,50 +312,45 @@ def edges(images: Dim, channels: int, size: Sequence[Dim], taps: int = 3, stride
     rank, results = len(size), (images, channels, *size)
     image, pads = (images, channels, *(n * stride for n in size)), (taps // 2,) * rank
     sizes = conv.sizes_of(image, results, (taps,) * rank, (stride,) * rank, pads, (1,) * rank, groups)
-    return [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))]
+    return [_cheapest(sizes, Tile(12, 2, 16)), _cheapest(sizes, Tile(6, 2, 8))]
 
 
-L = symbol("L")
+def _cheapest(sizes: Geometry, tile: Tile) -> int:
+    costs = {0: work_of_channels(sizes.numbers, tile, 1, dense=True)}
+    for edge in (4, 2):
+        if conv_channels._has_transform(sizes, edge):
+            costs[edge] = work_of_winograd(sizes.numbers, edge, tile, sizes.axes)
+    return min(costs, key=costs.__getitem__)
 
 
-@pytest.mark.parametrize(
-    ("channels", "length", "taps", "expected"),
-    [
-        (64, 400, 3, [4, 4]), (64, 400, 5, [2, 2]), (64, 12, 3, [0, 0]), (256, 64, 3, [2, 4]), (16, 400, 3, [0, 0]),
-        (64, 400, 7, [0, 0]), (64, L, 3, [0, 0]),
-    ],
-)  # fmt: skip
-def test_tiles_along_one_axis(channels: int, length: Dim, taps: int, expected: list[int]) -> None:
-    """For many channels, and lengths that are known; of images that are not counted yet there is one at least."""
-    assert edges(1, channels, [length], taps) == edges(symbol("N"), channels, [length], taps) == expected
+N, L = symbol("N"), symbol("L")
 
 
 @pytest.mark.parametrize(
-    ("images", "channels", "size", "expected"),
+    ("images", "channels", "size", "taps", "stride", "groups", "expected"),
     [
-        (1, 64, 4, [0, 0]), (2, 64, 4, [0, 2]), (1, 64, 7, [2, 2]), (2, 64, 7, [2, 4]), (8, 64, 7, [4, 4]), (1, 256, 7, [0, 2]),
-        (1, 64, 14, [2, 4]), (1, 256, 14, [2, 4]), (2, 64, 14, [4, 4]), (1, 64, 28, [4, 4]), (symbol("N"), 64, 7, [4, 4]),
+        (1, 64, [400], 3, 1, 1, [4, 4]), (N, 64, [400], 5, 1, 1, [2, 2]), (1, 64, [400], 7, 1, 1, [0, 0]),
+        (1, 256, [64], 3, 1, 1, [4, 4]), (1, 64, [4, 4], 3, 1, 1, [2, 2]), (2, 64, [7, 7], 3, 1, 1, [4, 4]),
+        (N, 64, [14, 14], 3, 1, 1, [4, 4]), (1, 64, [L, L], 3, 1, 1, [4, 4]), (1, 64, [28, 28], 5, 1, 1, [2, 2]),
+        (1, 64, [14, 14], 5, 1, 2, [2, 2]), (1, 64, [L, L], 5, 1, 1, [2, 2]), (1, 64, [12, 12], 3, 1, 2, [4, 4]),
+        (1, 64, [14, 14], 3, 2, 1, [2, 2]), (1, 64, [7, 7], 3, 2, 1, [0, 0]), (1, 256, [14, 14], 3, 2, 1, [2, 2]),
+        (1, 64, [L, L], 3, 2, 1, [2, 2]),
     ],
     ids=str,
 )  # fmt: skip
-def test_tiles_of_winograd_are_large_where_they_are_many(images: Dim, channels: int, size: int, expected: list[int]) -> None:
-    """A wide register tile multiplies a row so fast that it waits for filters, above all for many."""
-    assert edges(images, channels, [size, size]) == expected
+def test_the_cheapest_tiles_of_winograd(
+    images: Dim, channels: int, size: Sequence[Dim], taps: int, stride: int, groups: int, expected: list[int]
+) -> None:
+    """As they were measured, one image where the batch is open, on wide and narrow tiles of registers; 0: the general kernel."""
+    assert edges(images, channels, size, taps, stride, groups) == expected
 
 
 @pytest.mark.parametrize(
-    ("taps", "groups", "size", "edge"), [(5, 1, 28, 2), (5, 2, 14, 2), (5, 1, L, 2), (5, 1, 2, 0), (3, 2, 12, 2), (3, 8, 12, 0)]
+    ("attributes", "fixed", "kernel"), [({}, True, True), ({}, False, False), ({"group": 64}, True, False)]
 )
-def test_tiles_of_winograd_for_groups_and_for_five_taps(taps: int, groups: int, size: Dim, edge: int) -> None:
-    """A group needs a vector of channels."""
-    assert edges(1, 64, [size, size], taps, groups=groups)[0] == edge
-
-
-@pytest.mark.parametrize(
-    ("channels", "size", "expected"), [(64, 7, [2, 2]), (64, 14, [2, 2]), (512, 7, [0, 2]), (256, 14, [2, 2]), (64, L, [2, 2])]
-)
-def test_tiles_of_a_stride_of_two_are_small(channels: int, size: Dim, expected: list[int]) -> None:
-    assert edges(1, channels, [size, size], stride=2) == expected
+def test_winograd_along_one_axis_is_for_lengths_that_are_known(attributes: dict[str, Any], fixed: bool, kernel: bool) -> None:
+    inputs = [ramp((1, 64, 400)), weights(64, 64 // attributes.get("group", 1), 3)]
+    assert ("winograd" in names(op_program("Conv", inputs, attributes, constants=(1,), fixed=fixed))) == kernel
 
 
 @pytest.mark.parametrize(
@@ -368,13 +360,13 @@ def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None
     """Reading all filters for a last tile would cost more than its products."""
     image = (1, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
-    assert conv._block(sizes, 4, Tile(12, 2, 16)) == block
+    assert conv_channels._block(sizes, 4, Tile(12, 2, 16)) == block
 
 
 @pytest.mark.parametrize(("channels", "block"), [(64, 49), (128, 49), (160, 25)])
 def test_blocks_of_a_stride_of_two_are_small_where_channels_are_many(channels: int, block: int) -> None:
     sizes = conv.sizes_of((1, channels, 56, 56), (1, channels, 28, 28), (3, 3), (2, 2), (1, 1), (1, 1), 1)
-    assert conv._block(sizes, 2, Tile(12, 2, 16)) == block
+    assert conv_channels._block(sizes, 2, Tile(12, 2, 16)) == block
 
 
 def test_winograd_can_be_turned_off() -> None:
@@ -395,8 +387,8 @@ def test_winograd_is_for_a_vector_of_channels_at_least(channels: int, outputs: i
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
     for outputs in range(lanes, 700):
-        columns = conv._columns(outputs, lanes)
-        assert lanes <= columns <= conv.COLUMNS and (outputs % columns == 0 or outputs % columns >= lanes)
+        columns = conv_channels._columns(outputs, lanes)
+        assert lanes <= columns <= conv_channels.COLUMNS and (outputs % columns == 0 or outputs % columns >= lanes)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, OrtLiteError, ShapeInferenceError
-from ort_lite_cpu.operators import conv_transpose
 from tests.cpu.check import check_op, op_program, ramp, run_op
 from tests.cpu.operators.test_conv import names
 from tests.cpu.ort import ort_op
@@ -19,29 +18,35 @@ def transposed(x: Array, w: Array, b: Array | None = None, **attributes: Any) ->
     return ort_op("ConvTranspose", [x, w, b][: 2 if b is None else 3], attributes, opset=11)
 
 
-@pytest.mark.parametrize(
-    ("x", "w", "attributes"),
-    [
-        ((2, 3, 5, 6), (3, 4, 3, 3), {}),
-        ((2, 3, 5, 6), (3, 4, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
-        ((2, 4, 5, 6), (4, 3, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
-        ((2, 4, 5, 6), (4, 3, 2, 2), {"strides": [2, 2]}),
-        ((2, 4, 5, 6), (4, 3, 2, 1), {"strides": [3, 2]}),
-        ((2, 4, 5, 6), (4, 3, 3, 4), {"strides": [3, 2], "dilations": [2, 3], "pads": [1, 2, 0, 1]}),
-        ((1, 4, 5, 6), (4, 3, 3, 3), {"strides": [2, 4], "dilations": [2, 2]}),
-        ((2, 4, 5), (4, 3, 3), {"strides": [3], "dilations": [2]}),
-        ((1, 4, 3, 4, 5), (4, 3, 3, 2, 3), {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 0, 1]}),
-        ((2, 8, 5, 6), (8, 1, 3, 3), {"strides": [2, 2], "group": 8}),
-        ((1, 40, 9, 9), (40, 40, 3, 3), {"pads": [1, 1, 1, 1]}),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("kernel", ["channels last", "conv_pixels"])
-def test_conv_transpose(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv_transpose, "reject_pixels", lambda *_: "" if kernel == "conv_pixels" else "patched")
+CASES: list[tuple[Shape, Shape, dict[str, Any]]] = [
+    ((2, 3, 5, 6), (3, 4, 3, 3), {}),
+    ((2, 3, 5, 6), (3, 4, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    ((2, 4, 5, 6), (4, 3, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
+    ((2, 4, 5, 6), (4, 3, 3, 4), {"strides": [3, 2], "dilations": [2, 3], "pads": [1, 2, 0, 1]}),
+    ((1, 4, 5, 6), (4, 3, 3, 3), {"strides": [2, 4], "dilations": [2, 2]}),
+    ((2, 4, 5), (4, 3, 3), {"strides": [3], "dilations": [2]}),
+    ((1, 4, 3, 4, 5), (4, 3, 3, 2, 3), {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 0, 1]}),
+    ((2, 4, 5, 6), (4, 3, 2, 2), {"strides": [2, 2]}),
+    ((2, 4, 5, 6), (4, 3, 2, 1), {"strides": [3, 2]}),
+    ((2, 8, 5, 6), (8, 1, 3, 3), {"strides": [2, 2], "group": 8}),
+    ((1, 40, 9, 9), (40, 40, 3, 3), {"pads": [1, 1, 1, 1]}),
+]
+"""Shapes of input and weight; the last four have no kernel by vectors of pixels."""
+
+
+@pytest.mark.parametrize(("x", "w", "attributes"), CASES, ids=str)
+def test_conv_transpose(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
     weight, bias = ramp(w) / np.float32(4), ramp((w[1] * attributes.get("group", 1),))
     for own in (attributes, attributes | {"kernel_shape": list(w[2:])}):
         check_op("ConvTranspose", ramp(x), weight, bias, expected=transposed, constants=(1, 2), rtol=1e-4, atol=1e-4, **own)
+
+
+@pytest.mark.parametrize(("x", "w", "attributes"), CASES[:-4], ids=str)
+@pytest.mark.parametrize("kernel", ["conv", "conv_pixels"])
+def test_conv_transpose_by_either_order(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str) -> None:
+    weight, bias = ramp(w) / np.float32(4), ramp((w[1] * attributes.get("group", 1),))
+    how: dict[str, Any] = {"expected": transposed, "constants": (1, 2), "rtol": 1e-4, "atol": 1e-4}
+    check_op("ConvTranspose", ramp(x), weight, bias, **how, pin=kernel, **attributes)
 
 
 @pytest.mark.parametrize(("outputs", "chosen"), [(1, True), (3, True), (40, False)])

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite_cpu.costs import kernel_family
+from ort_lite_cpu.program.segment_run import SegmentRun
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 
@@ -68,3 +70,15 @@ def test_strings_have_an_order_too() -> None:
 def test_a_scalar_has_no_axis_to_compress() -> None:
     with pytest.raises(NotSupported, match="axis 0 of an input without axes"):
         run_op("Compress", [np.array(1.0), np.array([True])], {"axis": 0})
+
+
+def test_positions_are_found_by_one_thread() -> None:
+    program = op_program("NonZero", [np.ones(100, bool)], threads=3)
+    program([np.ones(100, bool)])
+    runs = [step for step in program.steps if isinstance(step, SegmentRun)]
+    parts = {
+        kernel_family(instruction.spec): row[2]
+        for step in runs
+        for instruction, row in zip(step.segment.instructions, [*step.cache.values()][-1].table.tolist(), strict=True)
+    }
+    assert (parts["positions"], parts["unravel"]) == (1, 3)

@@ -120,6 +120,68 @@ def test_fused_matmul(transA: int, transB: int, batch: int) -> None:
     check_op("FusedMatMul", *given, expected=want, constants=(1,), atol=1e-5, **attributes, **MICROSOFT)
 
 
+# --- Candidates
+PINNED = ("gemm", "matmul-panels", "matmul-dots", "matmul-rows")
+
+
+@pytest.mark.parametrize("pin", PINNED)
+@pytest.mark.parametrize("m", [1, 9])
+def test_every_candidate_computes_a_product(m: int, pin: str) -> None:
+    how: dict[str, Any] = {"constants": (1,), "rtol": 1e-4, "atol": 1e-4, "pin": pin}
+    check_op("MatMul", ramp((2, m, 13)), ramp((13, 70)), expected=product, **how)
+    if pin != "matmul-rows":
+        check_op("Gemm", ramp((m, 13)), ramp((7, 13)), ramp((m, 7)), expected=general, alpha=0.5, transB=1, **how)
+
+
+@pytest.mark.parametrize(("pin", "shape"), [("matmul-rows", (9, 13)), ("matmul-dots", (9, 1)), ("matmul-panels", (9, 1))])
+def test_candidates_compute_what_the_run_brings(pin: str, shape: Shape) -> None:
+    a, b = ramp((2, 3, 7, 9)), ramp((3, *shape))
+    assert_close(run_op("MatMul", [a, b], pin=pin)[0], np.matmul(a, b), 1e-4, 1e-4, pin)
+
+
+def choice(a: Shape, b: Shape, fixed: bool = True, constant: bool = False, **attributes: Any) -> Any:
+    """The choice among candidates of MatMul, of Gemm if there are attributes."""
+    constants = (1,) if constant else ()
+    operator = "Gemm" if attributes else "MatMul"
+    program = op_program(operator, [ramp(a), ramp(b)], attributes, fixed=fixed, constants=constants)
+    return program.kernels()["node"]
+
+
+def test_a_constant_matrix_is_packed_before_the_run() -> None:
+    found = choice((8, 384), (384, 384), constant=True)
+    assert found.taken == "gemm" and {*found.costs} == {*PINNED}
+    assert found.rejected == {"matmul-either": "its number of rows is known"}
+
+
+def test_a_column_is_multiplied_in_place() -> None:
+    for constant in (False, True):
+        assert choice((500, 300), (300, 1), constant=constant).taken == "matmul-dots"
+    assert choice((1, 300), (2, 300), constant=True, transB=1).taken == "matmul-dots"
+
+
+def test_matrices_that_are_computed_are_packed_for_many_rows() -> None:
+    assert choice((100, 64), (64, 100)).taken == "matmul-panels"
+    assert choice((1, 64), (64, 500)).taken == "matmul-rows"
+    assert choice((1, 64), (500, 64), transB=1).taken == "matmul-dots"
+    found = choice((3, 100, 64), (3, 64, 100))
+    assert found.taken == "matmul-panels" and found.rejected["gemm"] == "its right operand is no constant matrix"
+    assert found.rejected["matmul-dots"] == "the elements of a column of its right operand are not adjacent"
+
+
+def test_the_run_decides_for_an_open_number_of_rows() -> None:
+    found = choice((4, 64), (64, 500), fixed=False)
+    assert found.taken == "matmul-either" and {*found.costs} == {"matmul-panels", "matmul-rows", "matmul-either"}
+    assert choice((4, 64), (64, 500), fixed=False, constant=True).taken == "gemm"
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 4), (3, 0, 4), (3, 5, 0), (0, 0, 0)], ids=str)
+def test_an_empty_product_has_candidates(shape: Shape) -> None:
+    m, k, n = shape
+    for constant in (False, True):
+        costs = choice((m, k), (k, n), constant=constant).costs
+        assert ("gemm" in costs) == (constant and k * n > 0) and "matmul-panels" in costs
+
+
 # --- Errors
 def test_inner_dimensions_that_differ_are_an_error() -> None:
     with pytest.raises(ShapeInferenceError):

@@ -80,6 +80,35 @@ def test_over_no_positions() -> None:
     check_op("GlobalAveragePool", x, expected=np.full((2, 3, 1), np.nan, np.float32))
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_norms_over_all_positions(p: int) -> None:
+    x = ramp((2, 70, 4, 5))
+    check_op("GlobalLpPool", x, p=p, expected=(abs(x) ** p).sum((2, 3), keepdims=True) ** np.float32(1 / p))
+
+
+# --- Candidates
+def choice(shape: Shape, **attributes: Any) -> Any:
+    """The choice among candidates of a MaxPool."""
+    return op_program("MaxPool", [ramp(shape)], attributes, fixed=True).kernels()["node"]
+
+
+def test_small_windows_are_unrolled() -> None:
+    found = choice((1, 64, 12, 12), kernel_shape=[3, 3], strides=[2, 2])
+    assert found.taken == "pool-unrolled" and {*found.costs} == {"pool-unrolled", "pool"}
+    large = choice((1, 64, 12, 12), kernel_shape=[5, 5])
+    assert large.taken == "pool" and large.rejected == {"pool-unrolled": "its window has more than 16 pixels"}
+    for odd in ({"kernel_shape": [3]}, {"kernel_shape": [2, 2], "dilations": [1, 2]}):
+        shape = (1, 4, 9, 9)[: 2 + len(odd["kernel_shape"])]
+        assert choice(shape, **odd).rejected == {"pool-unrolled": "its window has dilations, or does not span two axes"}
+
+
+@pytest.mark.parametrize("pin", ["pool", "pool-unrolled"])
+def test_every_candidate_computes_a_pool(pin: str) -> None:
+    attributes: dict[str, Any] = {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]}
+    check_op("MaxPool", ramp((2, 3, 4, 5)), pin=pin, **attributes)
+    check_op("AveragePool", ramp((2, 3, 4, 5)), pin=pin, **attributes)
+
+
 WINDOW = {"kernel_shape": [3, 3]}
 
 

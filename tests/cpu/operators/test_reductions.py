@@ -1,6 +1,7 @@
 """Reduce*, ArgMax and ArgMin, CumSum and CumProd."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,45 @@ def test_an_axis_that_is_not_there_is_refused(axis: Array, message: str) -> None
     for x in (ramp((3, 4)), ramp(())):
         with pytest.raises(InvalidArgument, match=f"CumSum 'node' .*{message}"):
             op_program("CumSum", [x, axis], constants=[1])
+
+
+# --- Candidates
+def choice(operator: str, shape: tuple[int, ...], *axes: int, dtype: str = "float32", fixed: bool = True) -> Any:
+    """The choice among candidates of a reduction of some axes."""
+    program = op_program(operator, [ramp(shape, dtype), ints(*axes)], fixed=fixed, constants=(1,))
+    return program.kernels()["node"]
+
+
+def test_rows_of_floats_are_summed_in_blocks() -> None:
+    found = choice("ReduceMean", (128, 384), -1)
+    assert found.taken == "reduce_rows" and {*found.costs} == {"reduce_rows", "reduce_middle"}
+    assert found.rejected["fold_rows"] == "a sum of floats is added in blocks"
+    assert choice("ReduceMax", (128, 384), -1).taken == choice("ReduceSum", (128, 384), -1, dtype="int32").taken == "fold_rows"
+    assert choice("ReduceLogSumExp", (128, 384), 0).taken == "log_sum_exp_rows"
+
+
+def test_a_middle_axis_is_moved_if_few_numbers_lie_behind_it() -> None:
+    assert (
+        choice("ReduceSum", (4, 49, 64), 1).taken == choice("ReduceSum", (4, 49, 64), 1, fixed=False).taken == "reduce_middle"
+    )
+    assert choice("ReduceSum", (4, 4900, 2), 1).taken == "reduce_rows"
+    assert choice("ReduceMax", (4, 4900, 2), 1).taken == "fold_rows"
+
+
+def test_axes_that_are_not_adjacent_are_moved() -> None:
+    found = choice("ReduceSum", (4, 49, 64), 0, 2)
+    assert found.taken == "reduce_rows" and {*found.costs} == {"reduce_rows"}
+    assert found.rejected["reduce_middle"] == "another axis lies between those that are reduced"
+
+
+@pytest.mark.parametrize("pin", ["reduce_middle", "reduce_rows"])
+@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceL2", "ReduceLogSum"])
+def test_every_candidate_computes_a_sum(operator: str, pin: str) -> None:
+    for axes in (1, 2):
+        check_op(operator, ramp((3, 70, 5), low=0.1), ints(axes), constants=(1,), rtol=1e-4, pin=pin)
+
+
+@pytest.mark.parametrize("pin", ["reduce_middle", "fold_rows"])
+def test_every_candidate_computes_an_extreme(pin: str) -> None:
+    check_op("ReduceMin", ramp((3, 70, 5)), ints(1), constants=(1,), pin=pin)
+    check_op("ReduceMin", ramp((3, 70, 5), "int32"), ints(1), constants=(1,), pin=pin)

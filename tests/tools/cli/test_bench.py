@@ -12,6 +12,7 @@ import pytest
 from ort_lite import __main__ as command_line
 from ort_lite.errors import InvalidArgument
 from ort_lite.session.metadata import NodeArg
+from ort_lite.tools.cli.benchmark.benchmark_report import PREDICTIONS
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.tools.cli.benchmark.rivals import RIVALS, rival
 from ort_lite.tools.cli.exit_status import ExitStatus
@@ -61,7 +62,8 @@ def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) ->
     assert product["operations"] >= 2 * 4 * 3 * 2
     assert found["peaks_of_a_core"]["operations"] > 0
     shown = bench(capsys, model, "--nodes", "--top", "1").splitlines()
-    assert shown[3].split()[:4] == ["node", "operator", "ms", "share"]
+    assert shown[3].split()[:6] == ["node", "operator", "ms", "predicted", "ms", "share"]
+    assert PREDICTIONS in shown
     assert any(line.startswith("the rest, between nodes: ") for line in shown)
 
 

@@ -90,6 +90,7 @@ def test_profile_has_nodes_and_totals_by_operator(tmp_path: Path, capsys: pytest
     trace = tmp_path / "trace.json"
     found = shown(capsys, "profile", saved(tmp_path, LAYERS), "--seconds", "0", "--trace", str(trace))
     assert sum(row["times"] for row in found["operators"]) == len(found["nodes"]) >= 1
+    assert all(row["kernel"] and row["predicted"] > 0 for row in found["nodes"])
     assert {event["name"] for event in json.loads(trace.read_text("utf-8"))} >= {"model_run", "get_capability"}
 
 

@@ -93,7 +93,7 @@ def _node_keys(document: Document) -> Iterator[str]:
         for fused in part["fused"]:
             yield from (fused["name"], *fused["parts"])
     yield from (body["node"] for body in document["graphs"] if body["node"] is not None)
-    yield from document["costs"]
+    yield from (*document["costs"], *document["kernels"])
 
 
 def _value_keys(document: Document) -> Iterator[str]:

@@ -48,6 +48,30 @@ def test_a_provider_that_records_nothing_has_the_time_of_its_partition_shared_am
     assert {document["costs"][name]["shared"] for name in part["nodes"]} == {len(part["nodes"])}
 
 
+def test_compiled_nodes_have_their_kernels() -> None:
+    feeds = {name: np.ones((64, 64), np.float32) for name in "xw"}
+    session = session_of(model(GELU), CPU)
+    document, choices = session.view(feeds).document, session.explain(kernels=True).kernels
+    names = {document["nodes"][key]["name"] for key in document["kernels"]}
+    fused = [found["name"] for part in document["partitions"] for found in part["fused"]]
+    assert names == choices.keys() and fused and {*fused} <= document["kernels"].keys()
+    assert document["kernels"]["m"]["taken"] == choices["m"].taken
+    assert document["kernels"]["m"]["costs"][choices["m"].taken]["kernel"] == pytest.approx(choices["m"].predicted, abs=1e-3)
+
+
+def test_a_convolution_has_the_reasons_against_its_other_candidates() -> None:
+    document = session_of(FOLDER / "light_squeezenet.onnx", CPU).view().document
+    kernel = document["kernels"]["n0+n1"]
+    assert kernel["runner_up"] in kernel["costs"] and kernel["taken"] in kernel["costs"]
+    assert kernel["rejected"] and not {*kernel["rejected"]} & {*kernel["costs"]}
+
+
+def test_a_provider_that_tells_no_kernels_has_none() -> None:
+    document = session_of(model(CHAIN), [NumpyProvider, *CPU]).view().document
+    others = [name for part in document["partitions"] if part["provider"] == NumpyProvider.name for name in part["nodes"]]
+    assert others and document["kernels"].keys().isdisjoint(others)
+
+
 def test_bodies_have_costs_of_their_own() -> None:
     feeds = {"x": np.ones(4, np.float32), "c": np.array(True), "n": np.array(3)}
     document = session_of(model(BODIES), CPU).view(feeds).document

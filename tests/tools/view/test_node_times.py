@@ -90,6 +90,28 @@ def test_nodes_that_became_another_operator_are_its_line() -> None:
     assert gelu.nbytes == 4 * (32 + 32 + 3)
 
 
+def test_a_fusion_of_fusions_is_a_line_of_all_its_nodes() -> None:
+    """The activation of a convolution that was made of five nodes, which the name of the fused node does not have."""
+    model = text("""(float[1,8,9,9] x, float[8,8,1,1] w) => (float[1,8,9,9] y) <float three = {3}, float zero = {0}, float six = {6}> {
+        [conv] c = Conv(x, w) [add] a = Add(c, three) [clip] l = Clip(a, zero, six) [mul] m = Mul(c, l) [div] y = Div(m, six) }""")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((8, 8, 1, 1), np.float32), "w"))
+    del model.graph.input[1]
+    [line] = (line for line in profiled(model, {"x": np.ones((1, 8, 9, 9), np.float32)}).lines if line.nodes)
+    assert (line.name, line.operator) == ("conv+HardSwish_div", "Conv+Add+Clip+Mul+Div")
+
+
+def test_lines_have_the_kernel_and_its_predicted_time() -> None:
+    model = text("(float[1,64,20,20] x) => (float[1,64,18,18] y) { [conv] y = Conv(x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64, 3, 3), np.float32), "w"))
+    with ort_lite.InferenceSession(model, providers=["CPUExecutionProvider"]) as session:
+        choice = session.explain(kernels=True).kernels["conv"]
+        found = profile(session, {"x": np.ones((1, 64, 20, 20), np.float32)}, 0)
+    (line,) = (line for line in found.lines if line.name == "conv")
+    assert (line.kernel, line.runner_up) == (choice.taken, choice.runner_up) and choice.runner_up
+    assert line.predicted == pytest.approx(choice.costs[choice.taken].kernel / 1e6)
+    assert found.with_choices({}) == found
+
+
 def test_events_of_one_name_are_counted_together() -> None:
     events = [Event("(inserted)", 0, 1, {"op_name": "Copy", "shapes": shapes, "bytes": "10"}) for shapes in "ababab"]
     assert together(events, 3) == {"op_name": "Copy", "shapes": "2 sets of shapes", "bytes": "20.0"}

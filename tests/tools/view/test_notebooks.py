@@ -145,8 +145,11 @@ def test_a_plan_before_a_run_says_so() -> None:
 
 
 def test_a_profile_is_a_table() -> None:
-    seen = shown(Profile((NodeTime("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None),), 4e-6, 3))
+    line = NodeTime("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None)
+    told = line.replace(name="conv<2>", kernel="winograd-4", runner_up="conv_pixels", predicted=1.5e-6)
+    seen = shown(Profile((line, told), 4e-6, 3))
     assert {"conv<1>", "Conv", "2.0", "50.0%", "4.0 us a run, 3 runs"} <= set(seen.texts)
+    assert {"winograd-4", "conv_pixels", "1.5"} <= set(seen.texts)
 
 
 @pytest.mark.parametrize(("width", "rows"), [(2, 200), (1000, 0)])

@@ -9,7 +9,14 @@ from ort_lite.tools.cli.benchmark.machine_peaks import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime, Profile
 
-COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
+COLUMNS = (
+    *("node", "operator", "ms", "predicted ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit"),
+    *("kernel", "runner-up", "shapes"),
+)
+PREDICTIONS = (
+    "Predicted times are those of the kernel in one thread. For open dimensions they assume nominal sizes, mostly 256, instead of "
+    "those of this run."
+)
 ABOVE_PEAK = (
     "More than 100% of peak: the operands were in a cache, which is faster than the memory that the peak measures, or the kernel "
     "needs fewer operations than the operator's definition (Winograd convolutions, products of small integers)."
@@ -31,11 +38,13 @@ def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most:
         f"{milliseconds(found.seconds)}, an instruction at a time"
     )
     top = rows[:most] if most > 0 else rows
-    print_table(COLUMNS, map(_cells, top), COLUMNS[2:9])
+    print_table(COLUMNS, map(_cells, top), COLUMNS[2:10])
     rest = sum(row["share"] for row in rows[len(top) :])
     if len(top) < len(rows):
         print_text(f"{len(rows) - len(top)} more nodes: {rest:.1%}")
     print_text(f"the rest, between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
+    if any(row["predicted"] is not None for row in top):
+        print_text(PREDICTIONS)
     if any(row["of_peak"] > 1 for row in top):
         print_text(ABOVE_PEAK)
 
@@ -46,6 +55,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         shorten(row["name"], WIDEST),
         shorten(row["operator"], WIDEST),
         f"{seconds * 1e3:.4f}",
+        "" if row["predicted"] is None else f"{row['predicted'] * 1e3:.4f}",
         f"{row['share']:.1%}",
         f"{row['nbytes'] / 1e6:.3f}",
         "" if made is None else f"{made / 1e9:.4f}",
@@ -53,6 +63,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         _rate(row["nbytes"], seconds),
         f"{row['of_peak']:.0%}",
         row["limit"],
+        shorten(row["kernel"], WIDEST),
+        shorten(row["runner_up"], WIDEST),
         row["shapes"],
     ]
 

@@ -1,5 +1,6 @@
 // The panel of what is known of what is selected; of nodes here, of all else in subjects.js.
 import { factList, leadTo, listed, madeValue, nodeText, providerBadge, readValue, section } from "./blocks.js";
+import { timeOf } from "./faces.js";
 import { nodesIn, partsOf } from "./nesting.js";
 import { element } from "./state.js";
 import { modelParts, SUBJECTS } from "./subjects.js";
@@ -25,6 +26,7 @@ function nodeParts(model, view, key, id) {
     documentation(model.document.operators[node.operator], node.operator),
     whyHere(model, view, key),
     costParts(model, key),
+    whyThisKernel(model, view, key),
     listed("Inputs", node.inputs.map((value) => readValue(model, view, value))),
     listed("Outputs", node.outputs.map((value) => madeValue(model, view, value))),
     listed("Read by its bodies", (node.captures ?? []).map((value) => readValue(model, view, value))),
@@ -88,6 +90,64 @@ function costParts(model, key) {
       ["measured with", shared > 1 ? `${countText(shared - 1, "other node")}: an equal part of what they took as one` : null],
     ]),
   );
+}
+
+/** The kernel that computes it, what it was predicted to take, and why no other candidate does. */
+function whyThisKernel(model, view, key) {
+  const kernel = view.tree.wiring.partitions.size ? model.kernelOf(key) : undefined;
+  if (!kernel) return null;
+  const { kernels, taken, runner_up: second, costs, rejected, parts } = kernel;
+  const time = timeOf(model, parts);
+  const others = [
+    ...Object.keys(costs).flatMap((name) => (name === taken ? [] : [reasonAgainst(name, ...costAgainst(costs[taken], costs[name]))])),
+    ...Object.entries(rejected).map(([name, why]) => reasonAgainst(name, "does not fit", why)),
+  ];
+  return section(
+    "Why this kernel",
+    factList([
+      ["kernel", taken],
+      ["predicted", costText(costs[taken])],
+      ["measured", time ? timeText(time) : null],
+      ["runner-up", second && costs[second] ? `${second}, ${costText(costs[second])}` : null],
+      ["compiled as", kernels.join("; ")],
+    ]),
+    others.length ? element("ul", { class: "values" }, ...others) : null,
+    element("p", { class: "quiet" }, predictionNote(model, key, kernel)),
+  );
+}
+
+function predictionNote(model, key, { taken, costs }) {
+  const pinned = Object.values(costs).some((cost) => totalCost(cost) < totalCost(costs[taken]));
+  return [
+    "Predictions are for one thread.",
+    hasOpenSizes(model, key) ? "For open dimensions they assume nominal sizes, mostly 256." : "",
+    pinned ? "The kernel is not the cheapest: its provider or a config entry chose it." : "",
+  ].join(" ");
+}
+
+function reasonAgainst(name, verdict, why) {
+  return element("li", { class: "reason" }, element("span", { class: "verdict" }, `${name}: ${verdict}`), element("span", { class: "type" }, why));
+}
+
+/** ["slower", "1.72 ms, and 39 µs to change layouts (2.0 times as much)"] of a candidate beside the one that was taken. */
+function costAgainst(taken, other) {
+  const ratio = totalCost(other) / totalCost(taken);
+  if (!Number.isFinite(ratio)) return ["not taken", costText(other)];
+  const verdict = ratio > 1.05 ? "slower" : ratio < 0.95 ? "faster" : "about as fast";
+  return [verdict, `${costText(other)} (${ratio.toFixed(1)} times as much)`];
+}
+
+const totalCost = ({ kernel, moves }) => kernel + moves;
+
+const costText = ({ kernel, moves }) => `${timeText(kernel)}${moves ? `, and ${timeText(moves)} to change layouts` : ""}`;
+
+/** True of a node whose sizes only a run tells: the types of its values name dimensions. */
+function hasOpenSizes(model, key) {
+  const { inputs, outputs } = model.document.nodes[key];
+  return [...inputs, ...outputs].some((value) => {
+    const known = value === null ? undefined : model.document.values[value];
+    return known?.symbolic !== undefined || known?.shape?.some((size) => typeof size === "string");
+  });
 }
 
 /** "5.55 M", to be followed by a unit. */

@@ -13,6 +13,11 @@ export function createModel(document) {
   const wiring = new Map();
   const compiled = new Map();
   for (const { provider, fused } of document.partitions) for (const { name, parts } of fused) compiled.set(name, { provider, parts });
+  const kernels = new Map();
+  for (const [key, kernel] of Object.entries(document.kernels)) {
+    const parts = compiled.get(key)?.parts ?? [document.nodes[key].name];
+    for (const name of [...parts, document.nodes[key].name, key]) kernels.set(name, { ...kernel, parts });
+  }
   const model = {
     document,
     /** The number of a provider's colour, -1 of none. */
@@ -35,6 +40,8 @@ export function createModel(document) {
     providerOf: (key) => (compiled.get(key) ?? document.placements[key] ?? document.placements[document.nodes[key].name])?.provider,
     /** The nodes of the stage "partitioned" that a compiled node is made of, else the node itself. */
     partsOf: (key) => compiled.get(key)?.parts ?? [document.placements[key] ? key : document.nodes[key].name],
+    /** The kernel that computes a node that is partitioned or compiled, with the `parts` that it computes together; undefined where it is unknown. */
+    kernelOf: (key) => kernels.get(key) ?? kernels.get(document.nodes[key].name),
   };
   return model;
 }

@@ -1,7 +1,8 @@
 """Scaled dot-product attention: softmax(scale * Q @ K^T + mask) @ V for blocks of query rows, whose scores stay in the cache.
 
 Many rows: keys and values are packed once a head, then each block of rows is two products over the register tile with a softmax in
-between. Few rows: packing would cost more than the products, which read keys and values in place, once for several heads.
+between. Few rows: packing would cost more than the products, which read keys and values in place, once for several heads. A batch of
+0 is no work for any of the kernels: so a call is skipped whose turn the number of rows decides when the model runs.
 
 The keys that a query sees are a range (padding, causality, windows), less the keys in it that a mask excludes.
 """
@@ -33,8 +34,6 @@ from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile,
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.halves import highest, round_to_half, softmax_in_place
 
-FEW = 3
-"""The most query rows a head for which keys and values are read in place."""
 BLOCK = 64
 """The most query rows of one block."""
 SCORES = 1 << 17
@@ -44,7 +43,7 @@ SHARED = 4
 PIECE = 64
 """The keys of such a piece."""
 ROWS = 16
-"""The rows of scores for which scratch must have room: one register tile, or SHARED heads of FEW rows."""
+"""The rows of scores for which scratch must have room: one register tile."""
 FAR = 1 << 40
 """More keys than memory holds. Lengths and windows are limited to it, so that their sums do not overflow."""
 
@@ -273,18 +272,14 @@ def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: 
 @extents(
     k="walk(kv.k_at, g.batch, kv.k_batch, kv.heads, kv.k_head, kv.length, kv.k_row, g.size, 1)",
     v="walk(kv.v_at, g.batch, kv.v_batch, kv.heads, kv.v_head, kv.length, kv.v_row, g.value_size, 1)",
-    keys="select(less(FEW, g.rows), g.batch * kv.heads * ceildiv(kv.length, tile.vectors * tile.lanes) * g.size"
-    " * tile.vectors * tile.lanes, 0)",
-    values="select(less(FEW, g.rows), g.batch * kv.heads * ceildiv(g.value_size, tile.vectors * tile.lanes) * kv.length"
-    " * tile.vectors * tile.lanes, 0)",
+    keys="g.batch * kv.heads * ceildiv(kv.length, tile.vectors * tile.lanes) * g.size * tile.vectors * tile.lanes",
+    values="g.batch * kv.heads * ceildiv(g.value_size, tile.vectors * tile.lanes) * kv.length * tile.vectors * tile.lanes",
 )
 def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Keys, tile: Tile, part: int, parts: int) -> int:
     """keys (batch, heads, ceil(length / width), size, width) = scale * K^T, values (batch, heads, ceil(.), length, width) = V."""
     width, heads, length = tile.vectors * tile.lanes, kv.heads, kv.length
     pieces, across = (length + width - 1) // width, (g.value_size + width - 1) // width
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
-    if g.rows <= FEW:
-        return OK
     for job in span(g.batch * heads * pieces, part, parts):
         head, t = job // pieces, job % pieces * width
         b, h = head // heads, head % heads
@@ -302,9 +297,9 @@ def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Ke
 @native
 @extents(
     q="walk(g.q_at, g.batch, g.q_batch, g.heads, g.q_head, g.rows, g.q_row, g.size, 1)",
-    keys="select(less(FEW, g.rows), ((g.batch - 1) * kv.heads + ceildiv(g.heads, max(g.heads // max(kv.heads, 1), 1)))"
+    keys="select(less(0, g.batch), ((g.batch - 1) * kv.heads + ceildiv(g.heads, max(g.heads // max(kv.heads, 1), 1)))"
     " * ceildiv(kv.length, kv.vectors * kv.lanes) * g.size * kv.vectors * kv.lanes, 0)",
-    values="select(less(FEW, g.rows), ((g.batch - 1) * kv.heads + ceildiv(g.heads, max(g.heads // max(kv.heads, 1), 1)))"
+    values="select(less(0, g.batch), ((g.batch - 1) * kv.heads + ceildiv(g.heads, max(g.heads // max(kv.heads, 1), 1)))"
     " * ceildiv(g.value_size, kv.vectors * kv.lanes) * kv.length * kv.vectors * kv.lanes, 0)",
     mask="walk(0, g.batch, rules.m_batch, g.heads, rules.m_head, g.rows, rules.m_row, rules.columns, 1)",
     lengths="g.batch",
@@ -340,8 +335,6 @@ def attend(
     block = max(min(BLOCK, SCORES // max(stride, 1)) // kv.rows, 1) * kv.rows
     blocks, group = (g.rows + block - 1) // block, max(g.heads // max(kv.heads, 1), 1)
     s = shift(scratch, part * min(BLOCK * stride, max(SCORES, ROWS * stride)))
-    if g.rows <= FEW:
-        return OK
     for job in span(g.batch * g.heads * blocks, part, parts):
         head, start = job // blocks, job % blocks * block
         b, h = head // g.heads, head % g.heads
@@ -388,7 +381,7 @@ def attend(
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
     qk="g.batch * g.heads * g.rows * kv.length",
-    scratch="parts * SHARED * FEW * kv.length",
+    scratch="parts * SHARED * g.rows * kv.length",
 )
 def attend_few(
     q: Ptr,
@@ -406,13 +399,11 @@ def attend_few(
     part: int,
     parts: int,
 ) -> int:
-    """Compute `attend` for at most FEW rows and heads that are not packed; parts share heads, up to SHARED of a group at a time."""
+    """Compute `attend` from keys and values in place; parts share heads, up to SHARED of a group at a time. Best for few rows."""
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
     group, length = g.heads // max(kv.heads, 1), kv.length
     bunches = (group + SHARED - 1) // SHARED
-    s = shift(scratch, part * SHARED * FEW * length)
-    if g.rows > FEW:
-        return OK
+    s = shift(scratch, part * SHARED * g.rows * length)
     for job in span(g.batch * kv.heads * bunches, part, parts):
         shared, bunch = job // bunches, job % bunches * SHARED
         b, kv_head = shared // kv.heads, shared % kv.heads

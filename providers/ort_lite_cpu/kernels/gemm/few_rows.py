@@ -5,8 +5,6 @@ from typing import NamedTuple
 from ort_lite.native.lang import REDUCE, Ptr, Static, like, native, select
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL, TileEpilogue
 
-FEW = 5
-"""The most rows for which packing the right operand costs more than it saves."""
 COLUMNS = 2048
 """The columns of a row of the result that are summed up together: they stay in the first cache level."""
 
@@ -14,7 +12,7 @@ COLUMNS = 2048
 class StridedProduct(NamedTuple):
     """A product scale * a (m, k) @ b (k, n) of operands that are not packed; their rows are `lda` and `ldb` elements apart.
 
-    A transposed b is (n, k).
+    A transposed b is (n, k). Products of at most `few` rows read b in place, others pack it.
     """
 
     m: int
@@ -23,6 +21,7 @@ class StridedProduct(NamedTuple):
     lda: int
     ldb: int
     scale: float
+    few: int
 
 
 @native(inline=False)

@@ -4,11 +4,10 @@ import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.few_rows import FEW, StridedProduct, few_rows
+from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
-from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
@@ -84,13 +83,9 @@ def gemm(
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
-    streams = m == 1 and k * n > KEPT and null(residual)  # one_row writes sums before it finishes them
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
-        if streams:
-            whole = TileEpilogue(0, bias, residual, act.low, act.high)
-            one_row(a, b, c, n, k, left, right, whole, tile.vectors, tile.lanes)
-        for piece in range(0 if streams else pieces):
+        for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
             mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
@@ -150,8 +145,8 @@ def matmul(
     """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
 
     a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
-    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used. If m is small,
-    packing would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
+    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used. Products of at most
+    `few` rows read b in place instead. Spec: ONNX MatMul-13.
     """
     m, n, k = each.m, each.n, each.k
     width = tile.vectors * tile.lanes
@@ -169,9 +164,9 @@ def matmul(
         w = shift(b, i0 * g.b0 + i1 * g.b1 + i2 * g.b2)
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
-        if m <= FEW:
+        if m <= each.few:
             mode = mode_of(True, True, bias, residual, clips)
-            own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale)
+            own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale, each.few)
             few_end = TileEpilogue(mode, bias, shift(residual, out), act.low, act.high)
             few_rows(x, w, shift(c, out), own, begin, end, few_end, transposed)
         else:

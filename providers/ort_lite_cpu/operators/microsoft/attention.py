@@ -14,17 +14,8 @@ from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.attention import (
-    AttentionOptions,
-    Heads,
-    Mask,
-    columns_of,
-    emit_attention,
-    heads_of,
-    join,
-    join_past,
-    mask_of,
-)
+from ort_lite_cpu.operators.attention import columns_of, heads_of, join, join_past, mask_of
+from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
 from ort_lite_cpu.registry import REAL, operator

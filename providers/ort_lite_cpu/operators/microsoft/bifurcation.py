@@ -87,7 +87,9 @@ def bifurcation_detector(op: NodeLowering) -> None:
         raise op.reject(f"min_ngram_size {shortest}, max_ngram_size {longest}")
     operands = [source, current, before, guess, tokens, total, suffix]
     sizes: dict[str, Any] = {"length": source.size, "known": current.size, "guessed": guessed}
-    op.emit(bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=0, message=_wrong_guess)
+    op.emit(
+        bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=source.size, serial=True, message=_wrong_guess
+    )
     shape = op.info().shape
     assert shape is not None
     op.read_dim(shape[0], total)

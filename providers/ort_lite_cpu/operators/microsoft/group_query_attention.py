@@ -9,7 +9,8 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
-from ort_lite_cpu.operators.attention import AttentionOptions, Heads, Mask, columns_of, emit_attention, heads_of, mask_of
+from ort_lite_cpu.operators.attention import columns_of, heads_of, mask_of
+from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.microsoft.attention import bias_of
 from ort_lite_cpu.operators.rotary import HeadSteps, emit_rotation, head_steps
 from ort_lite_cpu.registry import REAL, operator

@@ -254,7 +254,7 @@ _GELU = "like({0}, 0.5) * ({0} + {1}) * (like({0}, 1) + erf(({0} + {1}) * like({
 @operator("BiasGelu", domain="com.microsoft", types=REAL)
 def bias_gelu(op: NodeLowering) -> None:
     """Compute Gelu of x + bias. Spec: onnxruntime BiasGelu-1."""
-    define(op, _GELU, [op.raw(0), op.raw(1)], cost=1.7)
+    define(op, _GELU, [op.raw(0), op.raw(1)], cost=0.4)
 
 
 @operator("FastGelu", domain="com.microsoft", types=REAL)
@@ -262,4 +262,4 @@ def fast_gelu(op: NodeLowering) -> None:
     """Compute Gelu by a tanh of x + bias, as a sigmoid: (1 + tanh(u)) / 2 loses digits of the tail. Spec: onnxruntime FastGelu-1."""
     x = "({0} + {1})" if op.has(1) else "{0}"
     formula = f"{x} * sigmoid({x} * fma(like({{0}}, 0.07135481627260025) * {x}, {x}, like({{0}}, 1.5957691216057308)))"
-    define(op, formula, [op.raw(k) for k in range(2) if op.has(k)], cost=1.7)
+    define(op, formula, [op.raw(k) for k in range(2) if op.has(k)], cost=0.4)

@@ -62,7 +62,7 @@ def qlinear_binary(op: NodeLowering) -> None:
 @operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
 def qlinear_sigmoid(op: NodeLowering) -> None:
     """Compute Sigmoid of quantized values. Spec: onnxruntime QLinearSigmoid-1."""
-    _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=1.0), 3)
+    _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=0.25), 3)
 
 
 @operator("QLinearLeakyRelu", domain="com.microsoft", types=BYTES)

@@ -23,6 +23,7 @@ from ort_lite.native.lang import (
     shift,
     span,
 )
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -33,6 +34,8 @@ from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
 from ort_lite_cpu.registry import operator
 
 W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
+PRODUCT = 1 / 40
+"""The nanoseconds in which a weight is multiplied."""
 
 
 class QuantizedDirection(NamedTuple):
@@ -208,7 +211,8 @@ class QuantizedLayer(Layer):
         operands = [self.product(direction, bias), r, factor, scratch, bias, peephole, op.optional(4), states, self.y]
         d = QuantizedDirection(*self.direction(direction), op.options.threads, tile.vectors, tile.lanes)
         act = self.cell_functions(direction)
-        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=0)  # one thread: a step needs the one before
+        work = self.steps * self.batch * linear_work(columns * self.size, PRODUCT)
+        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=work, serial=True)  # a step needs the one before
         self.finish(1, direction, states)
         self.finish(2, direction, states, 1)
 

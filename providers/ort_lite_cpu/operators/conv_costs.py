@@ -1,0 +1,74 @@
+"""Predicted work of the kernels of a convolution, in nanoseconds of one thread of the reference CPU (see `ort_lite_cpu.costs`)."""
+
+from __future__ import annotations
+
+from ort_lite_cpu.costs import RATE
+from ort_lite_cpu.kernels.gemm import pixels, winograd
+from ort_lite_cpu.kernels.gemm.microkernel import Tile
+from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
+
+WEIGHT, ELEMENT = 0.13, 0.06
+"""The nanoseconds in which a weight comes from memory, and an element of an image from the caches or to them."""
+TRANSFORM = 0.15
+"""The nanoseconds in which Winograd's convolution transforms a number."""
+STORE = 0.2
+"""The nanoseconds in which an output leaves its vector of pixels."""
+PADDED = 0.14
+"""The nanoseconds in which an element of a plane is copied to where it has padding around it, or leaves it."""
+
+
+def work_of_pointwise(n: ConvolutionNumbers, tile: Tile) -> float:
+    """Return the work of a product of a matrix with planes: rows of outputs, vectors of pixels."""
+    rows = -(-n.outputs // tile.rows) * tile.rows
+    products = n.batch * rows * n.channels * -(-n.size // tile.lanes) * tile.lanes
+    return products / RATE + n.elements * ELEMENT + n.weights * WEIGHT
+
+
+def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:
+    """Return the work by vectors of pixels, with the copy of the input, and pixels that fill no vector.
+
+    Strides along two axes take half as long again: their pixels are gathered from lines that lie apart.
+    """
+    vectors = pixels.products(n.outputs, tile.rows) / tile.lanes * -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
+    strided = 1.5 if n.stride > 1 and n.oh > 1 else 1.0
+    products = n.result * n.groups * n.channels * (n.taps * vectors * strided + n.area / 2) * tile.lanes
+    return products / RATE + n.result * n.groups * n.outputs * STORE + n.weights * WEIGHT
+
+
+def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool) -> float:
+    """Return the work channels last, with columns that are computed in any case, and with short loops over the input of a line.
+
+    joined: the groups that are computed as one. dense: the taps of a line see neighbouring pixels.
+    """
+    groups = n.groups // joined
+    columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
+    run = max(n.channels * joined * (n.line if groups == 1 and dense else 1), 1)
+    waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
+    products = n.result * groups * n.channels * joined * n.taps * columns * waits * (1 + 2 / run)
+    return products / RATE + n.elements * ELEMENT + n.weights * joined * WEIGHT
+
+
+def work_of_depthwise(n: ConvolutionNumbers) -> float:
+    """Return the work of a filter a channel, channels last."""
+    return n.result * n.groups * n.taps / RATE + n.elements * ELEMENT
+
+
+def work_of_depthwise_planes(n: ConvolutionNumbers) -> float:
+    """Return the work of a filter a channel, in planes with padding around them."""
+    return n.result * n.groups * n.taps / RATE + n.elements * PADDED
+
+
+def work_of_winograd(n: ConvolutionNumbers, edge: int, tile: Tile, axes: int) -> float:
+    """Return the work of Winograd's convolution by tiles of edge x edge outputs, or of `edge` along one axis.
+
+    Each tile is one row of the products of each plane, or of several where the stride is 2. Pixels and results are transformed, and
+    transformed filters come from memory.
+    """
+    tiles = n.batch * -(-n.ow // edge) * (n.oh if axes == 1 else -(-n.oh // edge))
+    seen = winograd.planes_of(edge, n.line, n.stride, axes)
+    kinds, rows = (16, 25) if n.stride == 2 else (seen, seen)
+    columns = -(-n.outputs // tile.lanes) * tile.lanes
+    filters = kinds * n.channels * n.outputs * WEIGHT
+    return n.groups * (
+        tiles * rows * n.channels * columns / RATE + tiles * seen * (n.channels + n.outputs) * TRANSFORM + filters
+    )

@@ -1,0 +1,62 @@
+"""Predicted work of the kernels of reductions and pools, in nanoseconds of one thread of the reference CPU."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ROW, SUMMED = 3.8, 0.035
+"""The nanoseconds in which a row of floats is summed in blocks: at least, and each element."""
+FOLDED_ROW, FOLDED = 1.5, 0.05
+"""The nanoseconds in which a row is joined in the type of its elements: at least, and each element."""
+EXPONENTIAL = 2.0
+"""The nanoseconds in which an exponential is computed, and the largest element found."""
+BLOCK, LINE, JOINED = 64, 3.4, 0.06
+"""The columns that are reduced together, and the nanoseconds in which a line of them is added: at least, and each element."""
+EXTREME_LINE, EXTREME = 5.5, 0.08
+"""The same for the extremes of a line of floats, in which NaN counts."""
+MOVED, MOVE = 0.22, 500.0
+"""The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
+PIXEL, TAP, CHANNEL, UNROLLED = 4.0, 5.0, 0.09, 0.04
+"""The nanoseconds of a pixel of a pool, of a tap of its window, and of a channel of a tap: in a loop, and in unrolled code."""
+
+
+class ReductionNumbers(NamedTuple):
+    """The sizes of a reduction as numbers: the middle one of (outer, n, inner). Axes that are not adjacent have an inner of 1."""
+
+    outer: int
+    n: int
+    inner: int
+
+    @property
+    def rows(self) -> int:
+        """The number of results."""
+        return self.outer * self.inner
+
+
+def work_of_rows(r: ReductionNumbers, row: float, each: float) -> float:
+    """Return the work of a reduction of rows, whose elements are adjacent."""
+    return r.rows * (row + each * r.n)
+
+
+def work_of_middle(r: ReductionNumbers, extreme: bool) -> float:
+    """Return the work of a reduction of a middle axis, by lines of BLOCK columns."""
+    line, each = (EXTREME_LINE, EXTREME) if extreme else (LINE, JOINED)
+    return r.outer * r.n * (-(-r.inner // BLOCK) * line + r.inner * each)
+
+
+class PoolNumbers(NamedTuple):
+    """The pixels of the result of a pool, the channels of each, and the taps of its window."""
+
+    pixels: int
+    channels: int
+    taps: int
+
+
+def work_of_pool(p: PoolNumbers) -> float:
+    """Return the work of a pool that goes through its window tap by tap."""
+    return p.pixels * p.taps * (TAP + CHANNEL * p.channels)
+
+
+def work_of_unrolled_pool(p: PoolNumbers) -> float:
+    """Return the work of a pool whose window is unrolled: a channel is read once for each tap and written once."""
+    return p.pixels * (PIXEL + p.channels * (CHANNEL + UNROLLED * p.taps))
