@@ -119,20 +119,23 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
 
 def test_a_requirement_names_node_and_numbers() -> None:
     program = op_program("TopK", [ramp((2, 5)), ints(3)], outputs=2)
-    with pytest.raises(InvalidArgument, match=r"TopK 'node' \(CPUExecutionProvider\): input 1 .* the element 6; it should be from 0 to 5"):
+    with pytest.raises(
+        InvalidArgument,
+        match=r"TopK 'node' \(CPUExecutionProvider\): input 1 .K, 'in1'. has the element 6; it should be from 0 to 5",
+    ):
         program([ramp((2, 5)), ints(6)])
 
 
 def test_impossible_sizes_name_node_and_dimensions() -> None:
     program = op_program("ConstantOfShape", [ints(1, 1)])
-    with pytest.raises(InvalidArgument, match=r"ConstantOfShape 'node' .*: input 0 .* the element -2; it should be 0 or more"):
+    with pytest.raises(InvalidArgument, match=r"ConstantOfShape 'node' .*has the element -2; it should be 0 or more"):
         program([ints(3, -2)])
     with pytest.raises(InvalidArgument, match=r"a result would have the shape .* for in0\[0\] = 4611686018427387904"):
         program([ints(2**62, 2)])
     inner = text_program("(int64[2] s) => (float[1,1] y) { c = ConstantOfShape(s) y = ReduceSum<keepdims=1>(c) }")
-    with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have -\d+ bytes for "):
+    with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*has the element -2; it should be 0 or more"):
         inner([ints(300, -2)])
-    with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have a dimension of -300 for s\[0\] = -300"):
+    with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*has the element -300; it should be 0 or more"):
         inner([ints(-300, -2)])  # whose product is a size
 
 

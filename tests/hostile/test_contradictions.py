@@ -148,8 +148,8 @@ plain = of("Attention", ROWS, ROWS, ROWS, None, **PLAIN)
 
 CASES: dict[str, Callable[[], None]] = {
     # --- Attention of com.microsoft
-    "a mask of other columns": attention("mask does not fit", zeros(2, 4, dtype=np.int32)),
-    "a mask of other rows": attention("mask does not fit", zeros(2, 2, 3, dtype=np.int32)),
+    "a mask of other columns": attention("mask_index, 4, P+S is 3", zeros(2, 4, dtype=np.int32)),
+    "a mask of other rows": attention("mask_index, 2, S is 3", zeros(2, 2, 3, dtype=np.int32)),
     "a mask index beyond": attention("4 at position 1, [0", int32(3, 4)),
     "a mask index below": attention("-1 at position 0", int32(-1, 3)),
     "a mask start beyond": attention("9 at position 2", int32(3, 3, 9, 0)),

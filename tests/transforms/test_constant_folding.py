@@ -119,14 +119,12 @@ def test_fires_above_the_limit_where_the_result_is_no_larger() -> None:
         ("Cast<to=17>(f)", "float8"),
         ("Range(from, big, one)", "elements"),
         ("Tile(f, bigs)", "elements"),
-        ("Gather(f, far)", "NumPy refuses"),
         ("ReduceMean(none)", "nothing to reduce"),
     ],
 )
 def test_does_not_fire_where_numpy_would_do_something_else(node: str, reason: str) -> None:
-    far = ", ".join(["9"] * 65)  # more than inference looks at
     constants = f"""{CONSTANTS[:-1]}, int64[3] zeros = {{0, 0, 0}}, float big = {{1e12}}, float one = {{1}},
-                    int64[2] bigs = {{1000000, 1000000}}, int64[65] far = {{{far}}}, float[0] none = {{}}>"""
+                    int64[2] bigs = {{1000000, 1000000}}, float[0] none = {{}}>"""
     found = model("() => (z)", f"{{ c = {node} z = Identity(c) }}", constants)
     report = transform(found, [fold_constants], "basic", rules=plugins.shape_rules(), fold_limit=1 << 62)
     assert reason in report.skipped[0].reason
