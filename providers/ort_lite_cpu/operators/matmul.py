@@ -40,6 +40,7 @@ from ort_lite_cpu.operators.product_costs import (
     work_of_gemm,
     work_of_panels,
     work_of_row,
+    work_of_streams,
 )
 from ort_lite_cpu.registry import REAL, operator
 
@@ -242,9 +243,26 @@ def emit_dynamic_gemm(
     op.emit(kernels.matmul, operands, **given, work=spec.work * batch, result=whole(y))
 
 
-def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
-    """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
+def emit_gemm(
+    op: NodeLowering,
+    spec: Product,
+    a: Tensor,
+    b: Array,
+    *,
+    source: Array,
+    y: Tensor,
+    form: str = "",
+    streams: bool | None = None,
+) -> None:
+    """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once.
+
+    streams: True if a single row reads several panels at once (default: by predicted costs).
+    """
     tile = tile_for(a.native, op.target)
+    if streams is None:
+        k, n = b.shape[::-1] if spec.transposed else b.shape
+        one = ProductNumbers(1, (1,), n, k, tile, False, True)
+        streams = work_of_streams(one) < work_of_gemm(one)
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
@@ -256,7 +274,7 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
         _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
-    given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
+    given = {**spec.sizes, "streams": int(streams), **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
@@ -291,10 +309,17 @@ class ProductCase(Record, eq=False):
         return array if array is not None and array.ndim == 2 and array.size else None
 
     @property
+    def copy_of_rows(self) -> float:
+        """The nanoseconds in which the left operand is copied."""
+        p = self.numbers
+        return COPIED * p.batch * sum(p.rows) * p.k
+
+    @property
     def moves(self) -> float:
         """The nanoseconds in which operands are copied that the kernel `matmul` cannot read in place."""
-        copied = [x for x in (self.a, self.b) if not x.is_row_major and (x is self.a or not x.is_column_major)]
-        return sum(COPIED * nominal(product(x.shape)) for x in copied)
+        p, rows = self.numbers, 0.0 if self.a.is_row_major else self.copy_of_rows
+        in_place = self.b.is_row_major or self.b.is_column_major
+        return rows if in_place else rows + COPIED * p.batch * p.n * p.k
 
 
 def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNumbers:
@@ -303,12 +328,19 @@ def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNum
     batch = 1 if shared else max(math.prod(dim for dim in x.shape[:-2] if isinstance(dim, int)) for x in (a, b))
     rows = rows_of(product(a.shape[:-1]) if shared else a.shape[-2])
     tile = tile_for(a.tensor.native, op.target)
-    n, k, constant = nominal(b.shape[-1]), nominal(a.shape[-1]), b.constant is not None
-    return ProductNumbers(batch, rows, n, k, tile, b.is_read_by_columns, constant)
+    k = b.shape[-2] if isinstance(b.shape[-2], int) else a.shape[-1]  # equal, and a number for a constant
+    constant = b.constant is not None
+    return ProductNumbers(batch, rows, nominal(b.shape[-1]), nominal(k), tile, b.is_read_by_columns, constant)
 
 
 def _reject_gemm(case: ProductCase) -> str:
     return "" if case.matrix is not None else "its right operand is no constant matrix"
+
+
+def _reject_streams(case: ProductCase) -> str:
+    if reason := _reject_gemm(case):
+        return reason
+    return "" if 1 in case.numbers.rows and case.spec.residual is None else "it has more rows than one, or a residual"
 
 
 def _reject_dots(case: ProductCase) -> str:
@@ -324,11 +356,15 @@ def _reject_either(case: ProductCase) -> str:
     return "its number of rows is known" if len(case.numbers.rows) == 1 else ""
 
 
-def _emit_packed(case: ProductCase) -> None:
+def _moves_of_gemm(case: ProductCase) -> float:
+    return 0.0 if case.a.is_contiguous else case.copy_of_rows
+
+
+def _emit_packed(case: ProductCase, streams: bool) -> None:
     op, a, b, source = case.op, case.a, case.matrix, case.op.constant(1)
     assert b is not None and source is not None
     rows, y, turned = case.spec.replace(m=product(a.shape[:-1])), op.output(0), "turned" if case.b.strides[0] == 1 else ""
-    emit_gemm(op, rows, compact(op, a).tensor, b, source=source, y=y, form=turned)
+    emit_gemm(op, rows, compact(op, a).tensor, b, source=source, y=y, form=turned, streams=streams)
 
 
 def _emit_dots(case: ProductCase) -> None:
@@ -347,8 +383,15 @@ CANDIDATES: Final = (
         "gemm",
         _reject_gemm,
         lambda case: work_of_gemm(case.numbers),
-        _emit_packed,
-        lambda case: 0.0 if case.a.is_contiguous else COPIED * nominal(product(case.a.shape)),
+        partial(_emit_packed, streams=False),
+        _moves_of_gemm,
+    ),
+    Candidate[ProductCase](
+        "gemm-streams",
+        _reject_streams,
+        lambda case: work_of_streams(case.numbers),
+        partial(_emit_packed, streams=True),
+        _moves_of_gemm,
     ),
     Candidate[ProductCase](
         "matmul-panels",

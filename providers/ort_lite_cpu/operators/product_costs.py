@@ -10,13 +10,15 @@ from ort_lite_cpu.costs import NOMINAL, RATE, Costs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 
 READ, FAR = 0.045, 0.08
-"""The nanoseconds in which an element of b is read, and those that it waits for memory.
+"""The nanoseconds in which an element of b is read, and those that a constant waits for memory.
 
-A pass over a panel of b takes no less than reading it, for one row or two. Constants are read from memory once, since a model has more
-than caches hold, and what has more than NEAR elements each time.
+A pass over a panel of b takes no less than reading it, for one row or two. A model has more constants than caches hold. What another
+kernel has just written is in a cache.
 """
 NEAR = 1 << 18
 """The most elements of a b that the second cache level holds."""
+STREAMED, STREAMED_FAR = 0.054, 0.06
+"""The same for one row that reads several panels at once: sums are finished later, and beyond NEAR elements memory is faster."""
 GATHERED, COLUMN_GATHERED, FILLED = 0.06, 0.6, 0.05
 """The nanoseconds in which an element of b goes into a panel: from a row of b, or from a column; and in which a panel is filled."""
 SCATTERED = 0.3
@@ -73,15 +75,21 @@ def work_of_tiles(p: ProductNumbers) -> float:
     return p.batch * p.k * work
 
 
-def work_of_memory(p: ProductNumbers, readings: int) -> float:
-    """Return the nanoseconds for which a number of readings of b wait for memory."""
-    far = readings if p.n * p.k > NEAR else min(readings, int(p.constant))
-    return far * p.batch * p.n * p.k * FAR
+def work_of_memory(p: ProductNumbers) -> float:
+    """Return the nanoseconds for which a product waits for memory."""
+    return p.batch * p.n * p.k * FAR if p.constant else 0.0
 
 
 def work_of_gemm(p: ProductNumbers) -> float:
     """Return the work of a product with a constant matrix."""
-    return work_of_tiles(p) + len(p.rows) * work_of_memory(p, 1)
+    return work_of_tiles(p) + len(p.rows) * work_of_memory(p)
+
+
+def work_of_streams(p: ProductNumbers) -> float:
+    """Return the work of a product with a constant matrix, of which a single row reads several panels at once."""
+    more = work_of_gemm(p._replace(rows=tuple(rows for rows in p.rows if rows != 1)))
+    far = STREAMED_FAR if p.n * p.k > NEAR else FAR
+    return more + p.rows.count(1) * p.batch * p.k * (p.panels * p.tile.columns * STREAMED + p.n * far)
 
 
 def work_of_packing(p: ProductNumbers, costs: Costs) -> float:
@@ -93,7 +101,7 @@ def work_of_packing(p: ProductNumbers, costs: Costs) -> float:
 
 def work_of_panels(p: ProductNumbers, costs: Costs) -> float:
     """Return the work of a product whose panels are packed as they are used."""
-    return work_of_tiles(p) + len(p.rows) * (work_of_packing(p, costs) + work_of_memory(p, int(p.constant)))
+    return work_of_tiles(p) + len(p.rows) * (work_of_packing(p, costs) + work_of_memory(p))
 
 
 def work_of_row(p: ProductNumbers) -> float:
@@ -108,12 +116,12 @@ def work_of_dots(p: ProductNumbers) -> float:
 
 def work_in_place(p: ProductNumbers, row: Callable[[ProductNumbers], float]) -> float:
     """Return the work of a product that reads b for each row of the result, which takes the work `row`."""
-    return sum(p.rows) * row(p) + sum(work_of_memory(p, rows) for rows in p.rows)
+    return sum(p.rows) * row(p) + len(p.rows) * work_of_memory(p)
 
 
 def few_rows(p: ProductNumbers, costs: Costs) -> int:
     """Return the most rows for which reading b in place takes less time than packing it: ALL if each row does."""
-    in_place = (work_of_dots if p.columns else work_of_row)(p) + work_of_memory(p._replace(constant=False), 1)
+    in_place = work_of_dots(p) if p.columns else work_of_row(p)
     more = in_place - work_of_tiles(p._replace(rows=(p.tile.rows,))) / p.tile.rows
     return int(work_of_packing(p, costs) / more) if more > 0 else ALL
 

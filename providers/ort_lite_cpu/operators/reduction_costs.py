@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ort_lite_cpu.costs import Costs
+
 ROW, SUMMED = 3.8, 0.035
 """The nanoseconds in which a row of floats is summed in blocks: at least, and each element."""
 FOLDED_ROW, FOLDED = 1.5, 0.05
@@ -13,8 +15,8 @@ EXPONENTIAL = 2.0
 BLOCK, LINE, JOINED = 64, 3.4, 0.06
 """The columns that are reduced together, and the nanoseconds in which a line of them is added: at least, and each element."""
 EXTREME_LINE, EXTREME = 5.5, 0.08
-"""The same for the extremes of a line of floats, in which NaN counts."""
-MOVED, MOVE = 0.22, 500.0
+"""The same for the extremes of a line of floats, in which NaN counts: targets differ (`join-extreme`)."""
+MOVED, MOVE = 0.22, 1000.0
 """The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
 PIXEL, TAP, CHANNEL, UNROLLED = 4.0, 5.0, 0.09, 0.04
 """The nanoseconds of a pixel of a pool, of a tap of its window, and of a channel of a tap: in a loop, and in unrolled code."""
@@ -38,9 +40,9 @@ def work_of_rows(r: ReductionNumbers, row: float, each: float) -> float:
     return r.rows * (row + each * r.n)
 
 
-def work_of_middle(r: ReductionNumbers, extreme: bool) -> float:
+def work_of_middle(r: ReductionNumbers, extreme: bool, costs: Costs) -> float:
     """Return the work of a reduction of a middle axis, by lines of BLOCK columns."""
-    line, each = (EXTREME_LINE, EXTREME) if extreme else (LINE, JOINED)
+    line, each = (EXTREME_LINE, costs.predict("join-extreme", EXTREME)) if extreme else (LINE, JOINED)
     return r.outer * r.n * (-(-r.inner // BLOCK) * line + r.inner * each)
 
 

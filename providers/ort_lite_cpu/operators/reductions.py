@@ -13,7 +13,7 @@ from ort_lite.dtypes import INTEGERS, DType
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span, wadd, wmul
 from ort_lite.record import Record
-from ort_lite.shapes import equal, product
+from ort_lite.shapes import equal, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.folds import fold_rows, log_sum_exp_rows, reduce_middle, reduce_rows
@@ -107,6 +107,12 @@ class ReductionCase(Record, eq=False):
         return [*(axis for axis in range(len(self.x.shape)) if axis not in self.axes), *self.axes]
 
     @property
+    def is_moved(self) -> bool:
+        """Return True if elements are moved before rows are reduced: axes of one element lie anywhere."""
+        order = [axis for axis in self.order if not same(self.x.shape[axis], 1)]
+        return order != sorted(order)
+
+    @property
     def is_adjacent(self) -> bool:
         """Return True if no other axis lies between those that are reduced."""
         return not self.axes or list(self.axes) == list(range(self.axes[0], self.axes[-1] + 1))
@@ -162,14 +168,13 @@ def _reject_middle(case: ReductionCase) -> str:
 
 def _moves(case: ReductionCase) -> float:
     """Return the nanoseconds in which axes that are reduced are moved behind the others."""
-    moved = case.order != sorted(case.order)
-    return MOVE + MOVED * case.numbers.rows * case.numbers.n if moved else 0.0
+    return MOVE + MOVED * case.numbers.rows * case.numbers.n if case.is_moved else 0.0
 
 
 def _moved(case: ReductionCase) -> Tensor:
     """Return the tensor with the axes that are reduced behind the others."""
     op, x, order = case.op, case.x, case.order
-    if order == sorted(order):
+    if not case.is_moved:
         return x
     moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
     emit_permute(op, x, moved, x.shape, order)
@@ -215,7 +220,7 @@ CANDIDATES: Final = (
     Candidate[ReductionCase](
         "reduce_middle",
         _reject_middle,
-        lambda case: work_of_middle(case.numbers, case.typed_kind in ("max", "min")),
+        lambda case: work_of_middle(case.numbers, case.typed_kind in ("max", "min"), case.op.costs),
         _emit_middle,
     ),
 )
