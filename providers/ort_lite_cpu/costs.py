@@ -21,7 +21,7 @@ from ort_lite.shapes.expr import Dim
 
 RATE = 52
 """The products of float32 that the reference CPU adds up in a nanosecond, in whole register tiles."""
-BYTE = 0.02
+BYTE = 0.017
 """The nanoseconds in which a byte comes from the caches, or goes to them, in a kernel that does little else."""
 ROW = 5.0
 """The nanoseconds in which a kernel finds a row, besides what it does with its elements."""

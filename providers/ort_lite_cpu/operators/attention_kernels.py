@@ -138,8 +138,9 @@ class AttentionCase(Record, eq=False):
 
 # --- Predicted costs
 def work_of_attend(n: AttentionSizes) -> Dim:
-    """Return the nanoseconds over packed heads, without the packing."""
-    return n.scores * (n.size + n.value_size + SOFTMAX) // RATE
+    """Return the nanoseconds over packed heads, without the packing. One row takes as long as two."""
+    pairs = n._replace(rows=ceildiv(n.rows, 2) * 2)
+    return pairs.scores * (n.size + n.value_size + SOFTMAX) // RATE
 
 
 def work_of_packing(n: AttentionSizes) -> Dim:
@@ -175,10 +176,10 @@ def _cost_by_rows(case: AttentionCase) -> float:
 
 def _least_rows(case: AttentionCase) -> int:
     """Return the number of rows from which on packed heads cost less."""
-    costs, row = case.op.costs, case.numbers._replace(rows=1)
-    many = costs.predict("attend", float(nominal(work_of_attend(row))))
-    packing = costs.predict("attend", float(nominal(work_of_packing(row))))
-    spared = costs.predict("attend_few", _cost_of_few(row)) - many
+    costs, pair = case.op.costs, case.numbers._replace(rows=2)
+    many = costs.predict("attend", float(nominal(work_of_attend(pair)))) / 2
+    packing = costs.predict("attend", float(nominal(work_of_packing(pair))))
+    spared = costs.predict("attend_few", _cost_of_few(pair)) / 2 - many
     return int(packing / spared) + 1 if spared * kernels.FAR > packing else kernels.FAR
 
 
@@ -207,8 +208,8 @@ def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
     scratch = case.op.temporary(q.tensor.dtype, (case.op.options.threads * kernels.SHARED * n.rows * n.length,))
     sizes: Any = (n.batch, heads, n.rows, size, n.value_size, *q.place, *case.y.steps)
     operands = [q.tensor, k.tensor, v.tensor, *case.others, scratch]
-    heads_, rules = kernels.AttentionHeads(*sizes), case.rules.score_rules(case.mask)
-    case.op.emit(kernels.attend_few, operands, g=heads_, kv=case.stored, rules=rules, work=work_of_few(n))
+    g, rules = kernels.AttentionHeads(*sizes), case.rules.score_rules(case.mask)
+    case.op.emit(kernels.attend_few, operands, g=g, kv=case.stored, rules=rules, work=work_of_few(n))
 
 
 def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:

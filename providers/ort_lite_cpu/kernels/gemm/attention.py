@@ -2,7 +2,7 @@
 
 Many rows: keys and values are packed once a head, then each block of rows is two products over the register tile with a softmax in
 between. Few rows: packing would cost more than the products, which read keys and values in place, once for several heads. A batch of
-0 is no work for any of the kernels: so a call is skipped whose turn the number of rows decides when the model runs.
+0 is no work for any of the kernels: this is how a run skips one of two calls if the number of rows is open.
 
 The keys that a query sees are a range (padding, causality, windows), less the keys in it that a mask excludes.
 """
