@@ -18,7 +18,6 @@ from ort_lite_cpu.kernels.gemm import (
     four_bits,
     integer,
     integer_depthwise,
-    one_row,
     pixels,
     plane_rows,
     planes,
@@ -48,12 +47,6 @@ def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
 def few(transposed: bool) -> Spec:
     signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(few_rows.few_rows, signature, {"transposed": transposed})
-
-
-def one(target: Target) -> Spec:
-    tile = tile_for("f32", target)
-    signature = "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,*f32,f64,f64)"
-    return Spec.plain(one_row.one_row, signature, {"vectors": tile.vectors, "lanes": tile.lanes})
 
 
 def channels(taps: int, stride: int, target: Target) -> Spec:
@@ -127,7 +120,6 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "pixels of 4": lambda target: lines_of_pixels(4, target),
     "pixels of 8": lambda target: lines_of_pixels(8, target),
     "four bits": codes,
-    "one row": one,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),

@@ -16,7 +16,7 @@ from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target, host, parse_target
 from ort_lite_cpu.kernels.gemm.activation import activation
-from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
@@ -50,14 +50,13 @@ def product(
     kind: str = "",
     parts: int = 1,
     target: Target = HOST,
-    streams: bool = False,
 ) -> Array:
     """What the kernel computes for a packed b."""
     kernel, tile = spec(a.dtype.name, target, kind)
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
     operands = [a, panels(b, tile.columns, Kernels(target)), bias, residual, c]
     for part in range(parts):
-        assert call(kernel, operands, [*a.shape[:1], b.shape[1], a.shape[1], int(streams), *limits], part, parts, target) == 0
+        assert call(kernel, operands, [*a.shape[:1], b.shape[1], a.shape[1], *limits], part, parts, target) == 0
     return c
 
 
@@ -89,10 +88,11 @@ def test_every_edge_of_the_depth(k: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 1030), ("float64", 1027)])
 def test_one_row_and_a_matrix_beyond_a_cache(dtype: str, k: int) -> None:
-    """Several panels at once, and what is left of them one by one, the last one narrow: the same bits, however many there are."""
+    """The last panel is narrow. The bits are the same, however many parts share the panels."""
     a, b, n = random(1, k, dtype=dtype), random(k, 301, dtype=dtype, seed=1), 301
     bias = random(n, dtype=dtype, seed=2)
-    alone, *shared = [product(a, b, bias, None, (-30.0, 40.0, 0.0, 0.0), parts=parts, streams=True) for parts in (1, 2, 3, 7)]
+    assert k * n > KEPT
+    alone, *shared = [product(a, b, bias, None, (-30.0, 40.0, 0.0, 0.0), parts=parts) for parts in (1, 2, 3, 7)]
     assert_near(alone, np.clip(exact(a, b) + bias, -30, 40))
     for got in shared:
         np.testing.assert_array_equal(got, alone)
@@ -104,7 +104,7 @@ def test_a_residual_may_lie_where_the_result_goes(m: int, k: int, n: int) -> Non
     a, b, residual = random(m, k), random(k, n, seed=1), random(m, n, seed=2)
     kernel, tile = spec()
     c = residual.copy()
-    assert call(kernel, [a, panels(b, tile.columns, KERNELS), None, c, c], [m, n, k, 1, *NO_LIMITS]) == 0
+    assert call(kernel, [a, panels(b, tile.columns, KERNELS), None, c, c], [m, n, k, *NO_LIMITS]) == 0
     assert_near(c, exact(a, b) + residual)
 
 
@@ -251,7 +251,7 @@ def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> No
     a, b = random(m, k), random(k, n, seed=1)
     operands = [a, panels(b, tile.columns, KERNELS), random(n, seed=2), random(m, n, seed=3), np.zeros((m, n), np.float32)]
     guarded = [at_the_end_of_a_page(array) for array in operands]
-    assert call(kernel, guarded, [m, n, k, 0, 0.0, math.inf, 0.0, 0.0]) == 0
+    assert call(kernel, guarded, [m, n, k, 0.0, math.inf, 0.0, 0.0]) == 0
     assert_near(guarded[4], np.maximum(exact(a, b) + operands[2] + operands[3], 0))
 
 

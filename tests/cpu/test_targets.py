@@ -120,7 +120,7 @@ def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) ->
         a, b = random(m, 19), random(19, n, seed=1)
         c = np.full((m, n), np.nan, np.float32)
         operands = [a, panels(b, tile.columns, Kernels(host())), None, None, c]
-        assert call(kernel, operands, [m, n, 19, 0, -math.inf, math.inf, 0.0, 0.0]) == 0
+        assert call(kernel, operands, [m, n, 19, -math.inf, math.inf, 0.0, 0.0]) == 0
         assert_near(c, exact(a, b))
 
 

@@ -40,7 +40,6 @@ from ort_lite_cpu.operators.product_costs import (
     work_of_gemm,
     work_of_panels,
     work_of_row,
-    work_of_streams,
 )
 from ort_lite_cpu.registry import REAL, operator
 
@@ -243,26 +242,9 @@ def emit_dynamic_gemm(
     op.emit(kernels.matmul, operands, **given, work=spec.work * batch, result=whole(y))
 
 
-def emit_gemm(
-    op: NodeLowering,
-    spec: Product,
-    a: Tensor,
-    b: Array,
-    *,
-    source: Array,
-    y: Tensor,
-    form: str = "",
-    streams: bool | None = None,
-) -> None:
-    """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once.
-
-    streams: True if a single row reads several panels at once (default: by predicted costs).
-    """
+def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
+    """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
     tile = tile_for(a.native, op.target)
-    if streams is None:
-        k, n = b.shape[::-1] if spec.transposed else b.shape
-        one = ProductNumbers(1, (1,), n, k, tile, False, True)
-        streams = work_of_streams(one) < work_of_gemm(one)
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
@@ -274,7 +256,7 @@ def emit_gemm(
         _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
-    given = {**spec.sizes, "streams": int(streams), **spec.activation.arguments, "tile": tile}
+    given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
@@ -337,12 +319,6 @@ def _reject_gemm(case: ProductCase) -> str:
     return "" if case.matrix is not None else "its right operand is no constant matrix"
 
 
-def _reject_streams(case: ProductCase) -> str:
-    if reason := _reject_gemm(case):
-        return reason
-    return "" if 1 in case.numbers.rows and case.spec.residual is None else "it has more rows than one, or a residual"
-
-
 def _reject_dots(case: ProductCase) -> str:
     fits = case.matrix is not None or case.numbers.columns
     return "" if fits else "the elements of a column of its right operand are not adjacent"
@@ -360,11 +336,11 @@ def _moves_of_gemm(case: ProductCase) -> float:
     return 0.0 if case.a.is_contiguous else case.copy_of_rows
 
 
-def _emit_packed(case: ProductCase, streams: bool) -> None:
+def _emit_packed(case: ProductCase) -> None:
     op, a, b, source = case.op, case.a, case.matrix, case.op.constant(1)
     assert b is not None and source is not None
     rows, y, turned = case.spec.replace(m=product(a.shape[:-1])), op.output(0), "turned" if case.b.strides[0] == 1 else ""
-    emit_gemm(op, rows, compact(op, a).tensor, b, source=source, y=y, form=turned, streams=streams)
+    emit_gemm(op, rows, compact(op, a).tensor, b, source=source, y=y, form=turned)
 
 
 def _emit_dots(case: ProductCase) -> None:
@@ -383,14 +359,7 @@ CANDIDATES: Final = (
         "gemm",
         _reject_gemm,
         lambda case: work_of_gemm(case.numbers),
-        partial(_emit_packed, streams=False),
-        _moves_of_gemm,
-    ),
-    Candidate[ProductCase](
-        "gemm-streams",
-        _reject_streams,
-        lambda case: work_of_streams(case.numbers),
-        partial(_emit_packed, streams=True),
+        _emit_packed,
         _moves_of_gemm,
     ),
     Candidate[ProductCase](

@@ -15,10 +15,6 @@ READ, FAR = 0.045, 0.08
 A pass over a panel of b takes no less than reading it, for one row or two. A model has more constants than caches hold. What another
 kernel has just written is in a cache.
 """
-NEAR = 1 << 18
-"""The most elements of a b that the second cache level holds."""
-STREAMED, STREAMED_FAR = 0.054, 0.06
-"""The same for one row that reads several panels at once: sums are finished later, and beyond NEAR elements memory is faster."""
 GATHERED, COLUMN_GATHERED, FILLED = 0.06, 0.6, 0.05
 """The nanoseconds in which an element of b goes into a panel: from a row of b, or from a column; and in which a panel is filled."""
 SCATTERED = 0.3
@@ -83,13 +79,6 @@ def work_of_memory(p: ProductNumbers) -> float:
 def work_of_gemm(p: ProductNumbers) -> float:
     """Return the work of a product with a constant matrix."""
     return work_of_tiles(p) + len(p.rows) * work_of_memory(p)
-
-
-def work_of_streams(p: ProductNumbers) -> float:
-    """Return the work of a product with a constant matrix, of which a single row reads several panels at once."""
-    more = work_of_gemm(p._replace(rows=tuple(rows for rows in p.rows if rows != 1)))
-    far = STREAMED_FAR if p.n * p.k > NEAR else FAR
-    return more + p.rows.count(1) * p.batch * p.k * (p.panels * p.tile.columns * STREAMED + p.n * far)
 
 
 def work_of_packing(p: ProductNumbers, costs: Costs) -> float:

@@ -4,11 +4,10 @@ import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
-from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
@@ -66,7 +65,6 @@ def gemm(
     m: int,
     n: int,
     k: int,
-    streams: int,
     act: ActivationParameters,
     kind: Static,
     tile: Tile,
@@ -76,8 +74,7 @@ def gemm(
     """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)), b from `pack.panels`.
 
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
-    the second. c may be the residual's memory where one pass takes all of k. streams: 1 if a single row reads several panels at once.
-    Spec: ONNX MatMul-13, Gemm-13.
+    the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = tile.vectors * tile.lanes
     again = 2 * width if k * n > KEPT else 0
@@ -86,13 +83,9 @@ def gemm(
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
-    alone = m == 1 and streams != 0 and null(residual)  # one_row writes sums before it finishes them
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
-        if alone:
-            whole = TileEpilogue(0, bias, residual, act.low, act.high)
-            one_row(a, b, c, n, k, left, right, whole, tile.vectors, tile.lanes)
-        for piece in range(0 if alone else pieces):
+        for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
             mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
