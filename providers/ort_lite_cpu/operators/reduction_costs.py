@@ -16,7 +16,7 @@ BLOCK, LINE, JOINED = 64, 3.4, 0.06
 """The columns that are reduced together, and the nanoseconds in which a line of them is added: at least, and each element."""
 EXTREME_LINE, EXTREME = 5.5, 0.08
 """The same for the extremes of a line of floats, in which NaN counts: targets differ (`join-extreme`)."""
-MOVED, MOVE = 0.22, 1000.0
+MOVED, MOVE = 0.22, 2000.0
 """The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
 PIXEL, TAP, CHANNEL, UNROLLED = 4.0, 5.0, 0.09, 0.04
 """The nanoseconds of a pixel of a pool, of a tap of its window, and of a channel of a tap: in a loop, and in unrolled code."""
