@@ -7,8 +7,12 @@ from ort_lite_cpu.kernels.gemm import pixels, winograd
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
-WEIGHT, ELEMENT = 0.13, 0.06
-"""The nanoseconds in which a weight comes from memory, and an element of an image from the caches or to them."""
+NEAR_WEIGHT, WEIGHT, NEAR = 0.04, 0.13, 1 << 18
+"""The nanoseconds in which a weight comes from the caches, and from memory if there are more than NEAR weights."""
+ELEMENT = 0.06
+"""The nanoseconds in which an element of an image comes from the caches, or goes to them."""
+COPIED, SPLIT = 0.15, 1.2
+"""The nanoseconds in which an element is copied to where vectors of pixels are read, and to where its stride puts it."""
 TRANSFORM = 0.15
 """The nanoseconds in which Winograd's convolution transforms a number."""
 STORE = 0.2
@@ -21,18 +25,15 @@ def work_of_pointwise(n: ConvolutionNumbers, tile: Tile) -> float:
     """Return the work of a product of a matrix with planes: rows of outputs, vectors of pixels."""
     rows = -(-n.outputs // tile.rows) * tile.rows
     products = n.batch * rows * n.channels * -(-n.size // tile.lanes) * tile.lanes
-    return products / RATE + n.elements * ELEMENT + n.weights * WEIGHT
+    return products / RATE + n.elements * ELEMENT + _of_weights(n.weights)
 
 
 def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:
-    """Return the work by vectors of pixels, with the copy of the input, and pixels that fill no vector.
-
-    Strides along two axes take half as long again: their pixels are gathered from lines that lie apart.
-    """
-    vectors = pixels.products(n.outputs, tile.rows) / tile.lanes * -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
-    strided = 1.5 if n.stride > 1 and n.oh > 1 else 1.0
-    products = n.result * n.groups * n.channels * (n.taps * vectors * strided + n.area / 2) * tile.lanes
-    return products / RATE + n.result * n.groups * n.outputs * STORE + n.weights * WEIGHT
+    """Return the work by vectors of pixels, with the copy of the input, and pixels that fill no vector."""
+    whole = -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
+    products = n.result * n.groups * n.channels * n.taps * pixels.products(n.outputs, tile.rows) * whole
+    copied = n.batch * n.groups * n.channels * n.size * (SPLIT if n.stride > 1 else COPIED)
+    return products / RATE + copied + n.result * n.groups * n.outputs * STORE + _of_weights(n.weights)
 
 
 def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool) -> float:
@@ -45,7 +46,7 @@ def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool
     run = max(n.channels * joined * (n.line if groups == 1 and dense else 1), 1)
     waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
     products = n.result * groups * n.channels * joined * n.taps * columns * waits * (1 + 2 / run)
-    return products / RATE + n.elements * ELEMENT + n.weights * joined * WEIGHT
+    return products / RATE + n.elements * ELEMENT + _of_weights(n.weights * joined)
 
 
 def work_of_depthwise(n: ConvolutionNumbers) -> float:
@@ -68,7 +69,10 @@ def work_of_winograd(n: ConvolutionNumbers, edge: int, tile: Tile, axes: int) ->
     seen = winograd.planes_of(edge, n.line, n.stride, axes)
     kinds, rows = (16, 25) if n.stride == 2 else (seen, seen)
     columns = -(-n.outputs // tile.lanes) * tile.lanes
-    filters = kinds * n.channels * n.outputs * WEIGHT
-    return n.groups * (
-        tiles * rows * n.channels * columns / RATE + tiles * seen * (n.channels + n.outputs) * TRANSFORM + filters
-    )
+    products, transformed = tiles * rows * n.channels * columns, tiles * seen * (n.channels + n.outputs)
+    return n.groups * (products / RATE + transformed * TRANSFORM) + _of_weights(n.groups * kinds * n.channels * n.outputs)
+
+
+def _of_weights(count: int) -> float:
+    """Return the nanoseconds in which so many weights are read once."""
+    return count * (WEIGHT if count > NEAR else NEAR_WEIGHT)

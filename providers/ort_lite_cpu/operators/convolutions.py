@@ -37,8 +37,6 @@ class ConvolutionNumbers(NamedTuple):
     """The taps along a line of pixels."""
     stride: int
     """The stride along a line."""
-    area: int
-    """The product of all strides: pixels of the image for one of the result."""
 
     @property
     def result(self) -> int:
@@ -138,10 +136,10 @@ class Geometry(Record):
         """The sizes as numbers. A batch that is open counts as one image, other open sizes as `nominal` has them."""
         batch = self.batch if isinstance(self.batch, int) else 1
         triples = self.size, self.result, self.kernel, self.strides
-        (d, h, w), (od, oh, ow), (kd, kh, kw), (sd, sh, sw) = (tuple(map(nominal, triple)) for triple in triples)
+        (d, h, w), (od, oh, ow), (kd, kh, kw), (_, _, sw) = (tuple(map(nominal, triple)) for triple in triples)
         channels, outputs = nominal(self.channels) // self.groups, nominal(self.outputs) // self.groups
         images = batch, self.groups, channels, outputs, d * h * w, od, oh, ow
-        return ConvolutionNumbers(*images, kd * kh * kw, kw, sw, sd * sh * sw)
+        return ConvolutionNumbers(*images, kd * kh * kw, kw, sw)
 
     def tiles(self, edge: int) -> Dim:
         """Return the number of tiles of edge x edge outputs, or of `edge` outputs along one axis."""
