@@ -167,12 +167,18 @@ def deep_copy(value: Any, options: RunOptions | None = None) -> Any:
         if options is not None and options.terminate:
             raise options.termination("while its results were copied")
 
+    return _deep_copy(value, check)
+
+
+def _deep_copy(value: Any, check: Callable[[], None]) -> Any:
+    if isinstance(value, float | int | str):
+        return value
     check()
     if isinstance(value, np.ndarray):
         return copy(value, check)
     if isinstance(value, list):
-        return [deep_copy(item, options) for item in value]
-    return {key: deep_copy(item, options) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_deep_copy(item, check) for item in value]
+    return {key: _deep_copy(item, check) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class CompiledBody(Record, frozen=False):
