@@ -73,7 +73,10 @@ class KernelChoice(Record):
     taken: str
     """The name of the candidate that computes the node. Where there is no choice, those of its kernels, with "+" between them."""
     costs: Mapping[str, CandidateCost]
-    """The predicted cost of each candidate that fits, by its name. Open dimensions count as 256."""
+    """The predicted cost of each candidate that fits, by its name.
+
+    Open dimensions count as 256, or where a node has no choice of kernels as what they were in the last run.
+    """
     rejected: Mapping[str, str] = field(default_factory=dict)
     """The reason why each of the others does not fit."""
 

@@ -51,9 +51,11 @@ def work_of_copy(dtype: DType, size: Dim) -> Dim:
     return linear_work(size, 2 * itemsize(dtype) * BYTE)
 
 
-def nominal(dim: Dim) -> int:
-    """Return a dimension as a number, with NOMINAL for each open one."""
-    return dim if isinstance(dim, int) else evaluate(dim, dict.fromkeys([one.name for one in symbols([dim])], NOMINAL))
+def nominal(dim: Dim, sizes: Mapping[str, int] = {}) -> int:
+    """Return a dimension as a number, with NOMINAL for each open one that is not in `sizes`."""
+    if isinstance(dim, int):
+        return dim
+    return evaluate(dim, {one.name: sizes.get(one.name, NOMINAL) for one in symbols([dim])})
 
 
 def kernel_family(spec: Spec) -> str:

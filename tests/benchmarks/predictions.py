@@ -19,7 +19,8 @@ Read this page to see which kernel computes each node of four models, which one 
 kernels are chosen. [Writing a kernel](writing-a-kernel.md#make-a-convolution-faster) explains candidates.
 
 `ort-lite bench MODEL.onnx --candidates` measures such a table for your model. Times are microseconds of one thread, in the kernel
-alone. Nodes under {short:g} us are left out. `python -m tests.benchmarks.predictions` writes this page.
+alone. Nodes under {short:g} us are left out. Recording a kernel call takes one or two microseconds, which predictions do not include.
+`python -m tests.benchmarks.predictions` writes this page.
 """
 Row = Mapping[str, Any]
 

@@ -136,12 +136,17 @@ class Program:
     def kernels(self) -> dict[str, KernelChoice]:
         """Return the kernels of each node, and why others were not taken, for `InferenceSession.explain(kernels=True)`."""
         found: dict[Node, list[Instruction]] = {}
+        sizes: dict[str, int] = {}
         for step in self.steps:
-            for instruction in step.segment.instructions if isinstance(step, SegmentRun) else ():
-                found.setdefault(instruction.node, []).append(instruction)
-        return {node.name: self._choice(node, instructions) for node, instructions in found.items()}
+            if isinstance(step, SegmentRun):
+                for instruction in step.segment.instructions:
+                    found.setdefault(instruction.node, []).append(instruction)
+                for bound in step.cache.values()[-1:]:
+                    leaves = [symbol.name for symbol, _ in step.segment.leaves]
+                    sizes |= dict(zip(leaves, bound.values, strict=True))
+        return {node.name: self._choice(node, instructions, sizes) for node, instructions in found.items()}
 
-    def _choice(self, node: Node, instructions: Sequence[Instruction]) -> KernelChoice:
+    def _choice(self, node: Node, instructions: Sequence[Instruction], sizes: Mapping[str, int]) -> KernelChoice:
         from ort_lite.provider.compiled import CandidateCost, KernelChoice
         from ort_lite_cpu.costs import kernel_family, nominal, shipped_costs
         from ort_lite_cpu.program.recording import kernel_name
@@ -151,7 +156,7 @@ class Program:
         if choice is not None:
             return KernelChoice(names, choice.taken, choice.costs, choice.rejected)
         costs = self.source.options.costs or shipped_costs(self.lowered.target)
-        works = [(kernel_family(instruction.spec), nominal(instruction.work)) for instruction in instructions]
+        works = [(kernel_family(instruction.spec), nominal(instruction.work, sizes)) for instruction in instructions]
         predicted = sum(costs.predict(family, work) for family, work in works) / 1000
         taken = "+".join(dict.fromkeys(family for family, _ in works))
         return KernelChoice(names, taken, {taken: CandidateCost(predicted)})

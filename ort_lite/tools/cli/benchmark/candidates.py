@@ -73,10 +73,9 @@ def measure_candidates(open_session: Open, feeds: Mapping[str, Any], seconds: fl
     Each session runs for `seconds`. A node that runs as a part of another one is left out.
     """
     with open_session({}) as session:
+        times = _times(session, feeds, seconds)
         choices = session.explain(kernels=True).kernels
-        measured = {
-            name: {choices[name].taken: time} for name, time in _times(session, feeds, seconds).items() if name in choices
-        }
+    measured = {name: {choices[name].taken: time} for name, time in times.items() if name in choices}
     for pins in _rounds(choices):
         with open_session(pins) as session:
             found = _times(session, feeds, seconds)
