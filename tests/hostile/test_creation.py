@@ -148,10 +148,6 @@ GROWN: dict[str, Callable[[], bytes]] = {
         s = ReduceSum <keepdims=0> (m)  y = Add(x, s)""",
         "float[1,1,3] w = {1, 2, 3}, float k = {2}",
     ),
-    "integers moved by an index that is out of range": lambda: text(
-        "d = DequantizeLinear(w, k)  g = Gather(d, i)  q = QuantizeLinear(g, k, z)  f = DequantizeLinear(q, k, z)  y = Add(x, f)",
-        f"int8[4] w = {{1, 2, 3, 4}}, float k = {{0.5}}, int8 z = {{0}}, int64[70] i = {{{', '.join(['9'] * 70)}}}",
-    ),
     "RandomNormal": lambda: text(f"c = RandomNormal <shape = [32768, 32768]> ()  {SUM.format(a='c')}"),
     "a Loop over constants": lambda: text(
         """s = Loop (trips, yes, w) <body = b (int64 i, bool go, float[M] a) => (bool again, float[K] z)
