@@ -171,14 +171,17 @@ def deep_copy(value: Any, options: RunOptions | None = None) -> Any:
 
 
 def _deep_copy(value: Any, check: Callable[[], None]) -> Any:
-    if isinstance(value, float | int | str):
-        return value
-    check()
     if isinstance(value, np.ndarray):
         return copy(value, check)
     if isinstance(value, list):
+        check()
         return [_deep_copy(item, check) for item in value]
-    return {key: _deep_copy(item, check) for key, item in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        check()
+        return {
+            key: _deep_copy(item, check) if isinstance(item, (np.ndarray, list, dict)) else item for key, item in value.items()
+        }
+    return value
 
 
 class CompiledBody(Record, frozen=False):

@@ -262,9 +262,6 @@ class Pace:
 
     def pick(self, pool: Array, positions: Array) -> Array:
         """pool[positions], of a pool of objects (n,)."""
-        if positions.size <= CHEAP:
-            self.take(_REFERENCE * positions.size)
-            return pool[positions.reshape(-1)].reshape(positions.shape)
         y, flat = self.empty((positions.size,)), positions.reshape(-1)
         for part in self.slices(flat.size, CHEAP):
             y[part] = pool[flat[part]]

@@ -5,12 +5,14 @@ The formulas are onnxruntime's, which computes them in float32 whatever the type
 
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.run.pace import ELEMENTS
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """Transforms in the order of TreeEnsemble-5's numbers."""
@@ -127,7 +129,11 @@ class Labels:
         """Turn numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
             texts, pace = np.array(self.strings, object), self._op.pace
-            self._op.python(lambda numbers: [pace.pick(texts, numbers)], [written], [0])
+
+            def step(numbers: Array) -> list[Array]:
+                return [texts[numbers] if numbers.size <= ELEMENTS else pace.pick(texts, numbers)]
+
+            self._op.python(step, [written], [0])
 
 
 def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:
