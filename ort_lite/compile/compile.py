@@ -65,17 +65,22 @@ class Compiled(Record):
     def kernels(self) -> "dict[str, KernelChoice]":
         """Return the kernels of nodes, by name, of partitions that tell them.
 
-        Raises ProviderError for one that fails, or whose answer is not a KernelChoice by name.
+        Raises ProviderError for one that fails, or whose answer is not a KernelChoice by name with the cost of what it takes.
         """
         from ort_lite.provider.compiled import KernelChoice
 
         found: dict[str, KernelChoice] = {}
         for name, one in self.partitions.items():
             answer = ask_object(one, "kernels", name, Mapping) if tells_kernels(one) else {}
-            if not all(isinstance(node, str) and isinstance(choice, KernelChoice) for node, choice in answer.items()):
-                raise ProviderError(
-                    f"{name}: kernels returned {format_answer(answer)}; expected a KernelChoice by name of node"
-                )
+            for node, choice in answer.items():
+                if not isinstance(node, str) or not isinstance(choice, KernelChoice):
+                    raise ProviderError(
+                        f"{name}: kernels returned {format_answer(answer)}; expected a KernelChoice by name of node"
+                    )
+                if choice.taken not in choice.costs:
+                    raise ProviderError(
+                        f"{name}: kernels returned no cost of {choice.taken!r}, which is taken for node {node!r}"
+                    )
             found |= answer
         return found
 

@@ -178,9 +178,7 @@ def _deep_copy(value: Any, check: Callable[[], None]) -> Any:
         return [_deep_copy(item, check) for item in value]
     if isinstance(value, dict):
         check()
-        return {
-            key: _deep_copy(item, check) if isinstance(item, (np.ndarray, list, dict)) else item for key, item in value.items()
-        }
+        return {key: _deep_copy(item, check) for key, item in value.items()}
     return value
 
 

@@ -101,7 +101,7 @@ def _timeline() -> TimelineData:
 
 
 def _kernel(taken: str, **rejected: str) -> KernelData:
-    """Of two candidates that fit: the first takes 100 microseconds, the second half as long again and a change of layout."""
+    """Return a choice between two: the first takes 100 microseconds, the second half as long again and a change of layout."""
     return {
         "kernels": [f"{taken}<f32>"],
         "taken": taken,

@@ -31,7 +31,7 @@ def open_tab(new_page: Callable[[], Page], file: Path) -> OpenTab:
 
 
 def why_this_kernel(page: Page, key: str) -> str:
-    """What the details of a node say of its kernel."""
+    """Return the text that the details of a node have on its kernel."""
     page.get_by_role("treeitem").filter(has_text=key).first.click()
     found = page.get_by_label("What is known of it").locator("section", has=page.get_by_role("heading", name="Why this kernel"))
     return found.inner_text() if found.count() else ""

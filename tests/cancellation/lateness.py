@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ort_lite import InferenceSession, RunOptions, SessionOptions
-from ort_lite.errors import RunTerminated
+from ort_lite.errors import OrtLiteError, RunTerminated
 from tests.cancellation.growth import Way, cases, grown, shapes, ways
 from tests.cancellation.registrations import Registration
 from tests.cancellation.step_workloads import STEPS
@@ -125,7 +125,7 @@ def _grown(seed: Seed, way: Way, wanted: float) -> tuple[Workload, Runs] | None:
             workload = Workload(str(way), draft.model(), draft.feeds(), shapes(draft))
             runs = Runs(workload)
             alone, _ = runs.time(LONGEST)
-        except Exception:
+        except (OrtLiteError, MemoryError, ValueError):
             if best is None:
                 raise
             step //= 2  # as large as this it is not valid, or there is no memory

@@ -21,7 +21,7 @@ from tests.tools.cli.output import parse
 
 CONVOLUTIONS = {
     "pointwise": ("float[1,64,1,3] x", (48, 64, 1, 1), "", "channels", "pointwise", "3 pixels, at least"),
-    "general": ("float[1,4,9,9] x", (40, 4, 3, 3), "", "conv", "winograd-4", "a group has fewer than"),
+    "general": ("float[1,64,9,9] x", (64, 64, 3, 3), "dilations = [2, 2]", "conv", "winograd-4", "no transform of tiles of 4"),
     "deep": ("float[1,64,20,20] x", (64, 64, 3, 3), "", "winograd", "channels", "an output pixel sees several pixels"),
     "depthwise": ("float[1,64,9,9] x", (64, 1, 3, 3), "group = 64, dilations = [2, 2]", "depthwise", "conv_pixels", "it is point"),
     "few outputs": ("float[1,32,30,30] x", (1, 32, 3, 3), "", "conv_pixels", "depthwise", "its groups have several channels"),
@@ -131,9 +131,11 @@ def test_calibration_corrects_later_sessions(
     onnx.save(model(*CONVOLUTIONS["deep"][:3]), f"{tmp_path}/model.onnx")
     assert calibrated_costs(host()) is shipped_costs(host())
     before = session("deep").explain(kernels=True).kernels["conv"]
+    assert write_factors(host(), {"another-model": 2.0})
     assert main(["bench", f"{tmp_path}/model.onnx", "--calibrate", "--seconds", "0", "--json"]) == 0
     factors = parse(capsys.readouterr().out)["factors"]
     assert read_factors(host()) == pytest.approx(factors, rel=1e-3) and "winograd-4" in factors
+    assert factors["another-model"] == 2.0
     after = session("deep").explain(kernels=True).kernels["conv"]
     for name, cost in before.costs.items():
         assert after.costs[name].kernel == pytest.approx(cost.kernel * factors[name], rel=1e-3)

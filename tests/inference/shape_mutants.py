@@ -188,7 +188,7 @@ def findings_at_load(case: GeneratedCase) -> Iterator[tuple[Mutant, str, str]]:
 
 
 def _finding(mutant: Mutant, refused: str, at_load: str) -> str:
-    """What is wrong with a verdict; an element at its limit may be refused for another reason."""
+    """Return an error in a verdict, or "". An element at its limit may be refused for another reason."""
     if mutant.fits is False and not refused:
         return f"accepted; at load: {at_load or 'accepted'}"
     if mutant.fits and ("has the element" in refused or "out of range" in refused):
@@ -197,7 +197,7 @@ def _finding(mutant: Mutant, refused: str, at_load: str) -> str:
 
 
 def _is_of_elements(refused: str) -> bool:
-    """Whether an element is refused, which only a run tells."""
+    """Return True if an element is refused, which only a run tells."""
     return any(words in refused for words in ("out of range", "has the element", "twice"))
 
 

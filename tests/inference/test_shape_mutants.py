@@ -80,7 +80,7 @@ def _words(template: OperandTemplate) -> set[str]:
 
 
 def _related(templates: list[OperandTemplate], variadic: bool) -> bool:
-    """Whether a name occurs twice, or an input is limited by itself: one element, an axis, the rank of the first one."""
+    """Return True if a name occurs twice, or an input is limited by itself: one element, an axis, the rank of the first one."""
     counts = Counter(word for template in templates for word in _words(template))
     if variadic and templates:
         counts.update(_words(templates[-1]))

@@ -19,6 +19,7 @@ from ort_lite.errors import InvalidArgument, ModelLoadCanceled, ProviderError
 from ort_lite.graph import Node
 from ort_lite.plugins import plugins
 from ort_lite.provider import Capability, CompiledPartition, Partition
+from ort_lite.provider.compiled import KernelChoice
 from tests.provider import numpy_provider
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate, run_node
 from tests.threads import join
@@ -373,6 +374,10 @@ def test_explain_sums_the_python_steps_of_partitions() -> None:
     ("answer", "message"),
     [
         (lambda: {"Abs_0": "fast"}, "kernels returned .*expected a KernelChoice by name of node"),
+        (
+            lambda: {"Abs_0": KernelChoice((), "fast", {})},
+            "kernels returned no cost of 'fast', which is taken for node 'Abs_0'",
+        ),
         (lambda: ["fast"], "kernels returned .*expected a Mapping"),
         (("fast",), "kernels failed: "),
     ],

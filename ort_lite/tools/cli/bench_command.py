@@ -15,7 +15,7 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, describe, format_error
-from ort_lite.native.calibration import write_factors
+from ort_lite.native.calibration import read_factors, write_factors
 from ort_lite.native.cpu import runnable
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
@@ -226,14 +226,12 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
 
 
 def _candidates(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
-    """Time the candidates of each node with one thread; for --calibrate, store what the constants of costs are wrong by."""
+    """Time the candidates of each node with one thread; for --calibrate, correct the factors of predicted costs."""
     if arguments.providers or arguments.against or arguments.nodes:
         raise InvalidArgument(
             "--candidates and --calibrate measure the CPU provider alone: without --providers, --against and --nodes"
         )
     target = runnable(dict(pairs(arguments.config, "--config")).get("ort_lite.target", "host"))
-    if arguments.calibrate:
-        write_factors(target, {})
     found: dict[str, list[NodeCandidates]] = {}
     for name, source in cases.items():
         with session_arguments.session(arguments, source) as session:
@@ -245,7 +243,8 @@ def _candidates(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> d
             show_candidates(found[name], arguments.top, say)
     report: dict[str, Any] = {"candidates": {name: [row.as_dict() for row in rows] for name, rows in found.items()}}
     if arguments.calibrate:
-        report["factors"] = factors_of([row for rows in found.values() for row in rows])
+        known, measured = read_factors(target), factors_of([row for rows in found.values() for row in rows])
+        report["factors"] = known | {name: known.get(name, 1.0) * factor for name, factor in measured.items()}
         write_factors(target, report["factors"])
         say(f"stored {_many(len(report['factors']), 'factor')} of predicted costs for later sessions with {target.name}")
     return report

@@ -113,11 +113,14 @@ def summarize(rows: Iterable[NodeCandidates]) -> dict[str, float]:
 
 
 def factors_of(rows: Sequence[NodeCandidates]) -> dict[str, float]:
-    """Return measured over predicted time by candidate: the median over nodes, weighted by time. Nodes below SHORT do not count."""
+    """Return measured over predicted time by candidate: the median over nodes, weighted by time.
+
+    Nodes below SHORT do not count, nor do those of several kernels, which have no factor of their own.
+    """
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         for name, time in row.measured.items():
-            if time >= SHORT and row.choice.costs[name].kernel > 0:
+            if time >= SHORT and "+" not in name and row.choice.costs[name].kernel > 0:
                 found.setdefault(name, []).append((time / row.choice.costs[name].kernel, time))
     return {name: _weighted_median(pairs) for name, pairs in sorted(found.items())}
 
