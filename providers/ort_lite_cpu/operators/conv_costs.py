@@ -8,17 +8,17 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
 NEAR_WEIGHT, WEIGHT, NEAR = 0.04, 0.13, 1 << 18
-"""The nanoseconds in which a weight comes from the caches, and from memory if there are more than NEAR weights."""
+"""Nanoseconds to read a weight from the caches, and from memory if there are more than NEAR weights."""
 ELEMENT = 0.06
-"""The nanoseconds in which an element of an image comes from the caches, or goes to them."""
+"""Nanoseconds to read or write an element of an image."""
 COPIED, SPLIT = 0.15, 1.2
-"""The nanoseconds in which an element is copied to where vectors of pixels are read, and to where its stride puts it."""
+"""Nanoseconds to copy an element into the buffer of `conv_pixels`, for a stride of 1 and for larger strides."""
 TRANSFORM = 0.15
-"""The nanoseconds in which Winograd's convolution transforms a number."""
+"""Nanoseconds of a Winograd transform for each number of a tile."""
 STORE = 0.2
-"""The nanoseconds in which an output leaves its vector of pixels."""
+"""Nanoseconds to store an output of `conv_pixels`."""
 PADDED = 0.14
-"""The nanoseconds in which an element of a plane is copied to where it has padding around it, or leaves it."""
+"""Nanoseconds to copy an element of a plane into its padded buffer, or to store a result."""
 
 
 def work_of_pointwise(n: ConvolutionNumbers, tile: Tile) -> float:

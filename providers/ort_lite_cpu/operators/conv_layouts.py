@@ -11,7 +11,7 @@ from ort_lite_cpu.operators.rounded import result_of
 FEW_OUTPUTS = 8
 """The number of outputs that, channels last, fill at most half a vector of the widest."""
 MOVED = 0.4
-"""The nanoseconds in which an element moves to another place."""
+"""Nanoseconds to move an element to another layout."""
 AHEAD = 4
 """The number of nodes in a chain that are searched for the order in which a result will be read."""
 _CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
