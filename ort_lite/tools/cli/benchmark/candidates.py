@@ -138,10 +138,8 @@ def show_candidates(rows: Sequence[NodeCandidates], most: int, say: Callable[[ob
     ordered = sorted(rows, key=lambda row: -row.time)
     print_table(COLUMNS, map(_cells, ordered[:most] if most > 0 else ordered), COLUMNS[3:6])
     shares = summarize(rows)
-    say(
-        f"{shares['close']:.0%} of {shares['measured']:,.0f} us are in nodes whose prediction is within {CLOSE:g} times of them"
-    )
-    say(f"{shares['best']:.0%} of the time of nodes with a choice is in kernels within 10% of the fastest candidate")
+    say(f"Predictions are within {CLOSE:g} times of the measurement for {shares['close']:.0%} of {shares['measured']:,.0f} us.")
+    say(f"Of the time of nodes with a choice, {shares['best']:.0%} is spent in kernels within 10% of the fastest candidate.")
 
 
 def _cells(row: NodeCandidates) -> list[str]:
