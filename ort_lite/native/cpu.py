@@ -74,6 +74,11 @@ class Target(Record):
         return self.has("avx512vnni") or (self.has("avxvnni") and not self.has("avx512f"))
 
     @property
+    def has_tiles(self) -> bool:
+        """True if there are tiles, and instructions that multiply those of bytes (AMX)."""
+        return self.has("avx512f,avx512vnni,amx-tile,amx-int8")
+
+    @property
     def has_byte_products(self) -> bool:
         """True if there are instructions that sum four products of bytes in 32 bits, at the full vector width."""
         return self.has_vnni or self.has("neon,dotprod")
@@ -110,7 +115,10 @@ def _detect() -> Target:
     architecture = os.uname().machine if sys.platform == "linux" else ""
     if architecture == "x86_64":
         leaf, saved = x86.processor()
-        return Target(_LINUX.format(architecture), x86.name(leaf), _of_whole_levels(leaf, saved))
+        found = _of_whole_levels(leaf, saved)
+        if _has(found, "amx-tile") and not x86.ask_for_tiles():
+            found = ",".join(name for name in found.split(",") if not name.startswith("+amx"))
+        return Target(_LINUX.format(architecture), x86.name(leaf), found)
     if architecture == "aarch64":
         from ort_lite.native import arm
 
@@ -137,6 +145,7 @@ _V2 = "sse2 sse3 ssse3 sse4.1 sse4.2 popcnt"
 _V3 = f"{_V2} avx avx2 fma f16c bmi bmi2 lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 _ICELAKE = f"{_V4} avx512ifma avx512vbmi avx512vbmi2 avx512vnni avx512bitalg avx512vpopcntdq gfni vaes vpclmulqdq"
+_AMX = "amx-tile amx-int8"
 _X86_64 = {
     "x86-64": "sse2",
     "x86-64-v2": _V2,
@@ -144,10 +153,11 @@ _X86_64 = {
     "x86-64-v3+avxvnni": f"{_V3} avxvnni",
     "x86-64-v4": _V4,
     "x86-64-v4+avx512vnni": f"{_V4} avx512vnni",
+    "x86-64-v4+avx512vnni+amx": f"{_V4} avx512vnni {_AMX}",
     "haswell": _V3,
     "znver3": f"{_V3} vaes vpclmulqdq",
     "skylake-avx512": _V4,
-    "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni",
+    "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni {_AMX} amx-bf16",
     "znver4": f"{_ICELAKE} avx512bf16",
     "znver5": f"{_ICELAKE} avx512bf16 avx512vp2intersect avxvnni",
 }

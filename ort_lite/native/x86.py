@@ -21,11 +21,12 @@ Leaf = Callable[[int, int], tuple[int, ...]]
 _EAX, _EBX, _ECX, _EDX = range(4)
 _BASIC, _EXTENDED = 0, 0x80000000  # leaves that return the number of leaves
 _HAS_XGETBV = 27
-# State bits of the registers that the operating system saves: XMM; plus YMM; plus masks and ZMM.
-SSE_STATE, AVX_STATE, _AVX512_STATE = 0b010, 0b110, 0b11100110
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+# State bits of the registers that the operating system saves: XMM; plus YMM; plus masks and ZMM. Tiles have two bits of their own.
+SSE_STATE, AVX_STATE, _AVX512_STATE, _TILE_STATE = 0b010, 0b110, 0b11100110, 0b11 << 17
 
 # LLVM's feature -> (leaf, subleaf, register, bit, required state). Lists features that affect the code of kernels, but not those
-# that need intrinsics no kernel uses (AES, SHA, AMX, ...): machines that differ only in these share their kernels.
+# that need intrinsics no kernel uses (AES, SHA, ...): machines that differ only in these share their kernels.
 FEATURES = {
     "cx16": (1, 0, _ECX, 13, 0),
     "fma": (1, 0, _ECX, 12, AVX_STATE),
@@ -58,6 +59,9 @@ FEATURES = {
     "avx512vpopcntdq": (7, 0, _ECX, 14, _AVX512_STATE),
     "avx512vp2intersect": (7, 0, _EDX, 8, _AVX512_STATE),
     "avx512fp16": (7, 0, _EDX, 23, _AVX512_STATE),
+    "amx-bf16": (7, 0, _EDX, 22, _TILE_STATE),
+    "amx-tile": (7, 0, _EDX, 24, _TILE_STATE),
+    "amx-int8": (7, 0, _EDX, 25, _TILE_STATE),
     "avxvnni": (7, 1, _EAX, 4, AVX_STATE),
     "avx512bf16": (7, 1, _EAX, 5, _AVX512_STATE),
     "avxifma": (7, 1, _EAX, 23, AVX_STATE),
@@ -89,6 +93,14 @@ def name(leaf: Leaf) -> str:
         return "x86-64"
     words = [word for number in (0x80000002, 0x80000003, 0x80000004) for word in leaf(number, 0)]
     return struct.pack("<12I", *words).partition(b"\0")[0].decode("ascii", "replace").strip() or "x86-64"
+
+
+def ask_for_tiles() -> bool:
+    """Ask the system to let this process use tiles (AMX), which it keeps off until then. Return False if it refuses.
+
+    Processes that are forked later have the permission as well. Spec: Linux, arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
+    """
+    return not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
 
 
 def processor() -> tuple[Leaf, int]:

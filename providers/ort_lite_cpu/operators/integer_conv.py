@@ -3,22 +3,36 @@
 The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
-from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
+from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
-from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_product, pack_constant, pack_later, quotient
-from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantize, zero_point
+from ort_lite_cpu.operators.integer_product import (
+    PLAIN,
+    Factors,
+    Matrices,
+    Packed,
+    Rescale,
+    Step,
+    emit_product,
+    pack_constant,
+    pack_later,
+    quotient,
+)
+from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, zero_point
 from ort_lite_cpu.registry import operator
 
 
@@ -27,102 +41,185 @@ def conv_integer(op: NodeLowering) -> None:
     """Emit the exact convolution in int32. Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
-    op.set(0, _sums(op, op.input(0, channels_last(len(shape))), op.optional(2), 1, 3, shape))
+    op.set(0, _convolve(op, op.input(0, channels_last(len(shape))), (1, 2, 3), shape, None, None)[0])
 
 
 @operator("QLinearConv", since=10, types=BYTES)
 @operator("QLinearConv", domain="com.microsoft", types=BYTES)
 def qlinear_conv(op: NodeLowering) -> None:
     """Emit ConvInteger, and requantize its sums. Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
-    shape = op.info().shape
+    shape, dtype = op.info().shape, op.raw(7).dtype
     assert shape is not None
     if min(op.attr("pads") or (0,)) < 0:
         raise op.reject(f"pads {list(op.attr('pads'))} should not be below zero")
-    perm = channels_last(len(shape))
-    if op.attr("channels_last", 0):
-        x, trailing = as_channels_last(op.input(0)), 0
-        total = _sums(op, x, op.optional(2), 3, 5, (shape[0], shape[-1], *shape[1:-1]))
-        total = Tensor(total.dtype, shape, total.buffer)
-    else:
-        trailing = len(perm) - 2
-        total = _sums(op, op.input(0, perm), op.optional(2), 3, 5, shape)
-    if op.has(8):
+    last = bool(op.attr("channels_last", 0))
+    x = as_channels_last(op.input(0)) if last else op.input(0, channels_last(len(shape)))
+    y = (shape[0], shape[-1], *shape[1:-1]) if last else shape
+    trailing = 0 if last else len(shape) - 2
+    scales = quotient(op, [parameter(op, 1), parameter(op, 4, trailing)], parameter(op, 6))
+    step = Rescale(dtype, scales, zero=zero_point(op, 7))
+    made, added, done = _convolve(op, x, (3, 2, 5), y, op.constant(8), step)
+    if last:
+        made = Tensor(made.dtype, shape, made.buffer)
+    if done:
+        op.set(0, made)
+        return
+    if op.has(8) and not added:
         bias = op.view(op.input(8), (*op.raw(8).shape, *(1,) * trailing))
-        total = formula("wadd({x}, {bias})", total, bias=bias).tensor("int32")
-    factor = quotient(op, [parameter(op, 1), parameter(op, 4, trailing)], parameter(op, 6))
-    requantize(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+        made = formula("wadd({x}, {bias})", made, bias=bias).tensor("int32")
+    step.formula(made).define(op)
 
 
-def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
-    """Return conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y, stored channels last."""
-    shape = op.raw(weight).shape
-    sizes = _sizes(op, x.shape, shape, y)
-    source, centred = op.constant(weight), None if sizes.is_pointwise else _constant(op, weight, weight_zero)
-    total = op.builder.new("int32", y, channels_last(len(y)))
-    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window}
-    if sizes.is_depthwise and source is not None and centred is not None:
+def _convolve(
+    op: NodeLowering, x: Tensor, inputs: tuple[int, int, int], y: Shape, bias: Array | None, step: Rescale | None
+) -> tuple[Tensor, bool, bool]:
+    """Return conv(x - zero, w - its zero points) of shape y, stored channels last, if `bias` is added, and if it is rescaled.
+
+    inputs: the numbers of the weight and of both zero points. Unless it is rescaled, it is the sums, int32.
+    """
+    weight, zero_x, zero_w = inputs
+    case = IntegerConv(op, x, op.optional(zero_x), weight, zero_w, _sizes(op, x.shape, op.raw(weight).shape, y), bias)
+    kernel, packed = _form(case)
+    fused = None if step is None or packed.terms is None or packed.zero_columns else _step(case, step)
+    if op.has(8) and not packed.addends:
+        fused = None
+    dtype = "int32" if fused is None or step is None else step.dtype
+    made = op.builder.new(dtype, y, channels_last(len(y)))
+    kernel(case, packed, made, fused or PLAIN)
+    return made, packed.addends, fused is not None
+
+
+def _step(case: IntegerConv, step: Rescale) -> Step | None:
+    """Return the last step as kernels take it, its factors in one row."""
+    factor = step.factor
+    if isinstance(factor, Tensor) and factor.constant is not None:
+        factor = case.op.array(factor.constant.reshape(-1))
+    return step._replace(factor=factor).rescaling(case.op, case.sizes.outputs)
+
+
+class IntegerConv(NamedTuple):
+    """A convolution of bytes that is being lowered."""
+
+    op: NodeLowering
+    x: Tensor
+    zero: Tensor | None
+    weight: int
+    zero_w: int
+    sizes: Geometry
+    bias: Array | None
+
+    @property
+    def left(self) -> list[Tensor | None]:
+        """Return the first operands of kernels: x and its zero point."""
+        return [bits(self.x), None if self.zero is None else bits(self.zero)]
+
+    @property
+    def flip(self) -> int:
+        """128 for an x of int8, 0 for uint8."""
+        return integer.FLIPS[self.x.dtype]
+
+    @property
+    def tile(self) -> byte_tile.DotTile | None:
+        """The tile that multiplies bytes of x."""
+        return byte_tile.dot_tile(self.op.target, self.x.dtype)
+
+
+Emission = Callable[[IntegerConv, Packed, Tensor, Step], None]
+
+
+def _form(case: IntegerConv) -> tuple[Emission, Packed]:
+    """Return how the convolution is computed, and its weight as that reads it."""
+    op, sizes = case.op, case.sizes
+    source = op.constant(case.weight)
+    centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
+    if source is not None and centred is not None and sizes.is_depthwise:
         taps = centred.reshape(sizes.groups, -1).T
-        factors = op.pack(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        lanes = integer.integer_tile(op.target).lanes
-        given |= {"lanes": lanes, "signed": x.dtype == "int8"}
-        op.emit(integer_depthwise, [x, zero, factors, total], **given, work=sizes.work * 2)
-        return total
-    if _has_lines(op, sizes, centred):
-        assert source is not None and centred is not None
-        _emit_lines(op, x, zero, source, centred, _form(op, weight_zero), sizes, total)
-        return total
-    w = _filters(op, weight, weight_zero, sizes)
+        return _emit_depthwise, Packed(op.pack(source, f"integer taps {_text(op, case.zero_w)}", lambda: taps))
+    if source is not None and centred is not None and _has_lines(case, centred):
+        return _emit_lines, _pack_lines(case, source, centred)
+    packed = _filters(case)
     if sizes.is_pointwise:
-        emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
-        return total
-    left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given |= {"flip": integer.FLIPS[x.dtype], "work": sizes.work}
-    depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
-    if dots is not None and w.sums is not None:
-        size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
-        operands = [*left, w.sums, w.zeros, total, op.temporary("uint8", (op.options.threads, size))]
-        types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
-        op.emit(integer_convolution.dot_conv, operands, **given, tile=dots, size=size, types=types)
-        return total
-    tile = integer.integer_tile(op.target)
-    size = integer.scratch_size(sizes.pixels, depth, tile.rows)
-    operands = [*left, total, op.temporary("int16", (op.options.threads, size))]
-    op.emit(integer_convolution.integer_conv, operands, **given, **tile.statics, size=size)
-    return total
+        return _emit_pointwise, packed
+    return _emit_gathered, packed
 
 
-def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool:
+def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = conv(x - zero, w), one channel at a time."""
+    lanes, g = integer.integer_tile(case.op.target).lanes, case.sizes.shape
+    operands = [case.x, case.zero, packed.panels, y]
+    case.op.emit(
+        integer_depthwise,
+        operands,
+        g=g,
+        window=case.sizes.window,
+        lanes=lanes,
+        signed=case.x.dtype == "int8",
+        work=case.sizes.work * 2,
+    )
+
+
+def _emit_pointwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = step(a product of pixels and filters)."""
+    sizes = Matrices(1, case.sizes.pixels, case.sizes.outputs, case.sizes.channels)
+    emit_product(case.op, Factors(case.x, case.zero, packed, sizes, y.shape), y, step)
+
+
+def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = step(conv(x - zero, w)) over the pixels of windows, gathered in scratch."""
+    op, sizes, tile = case.op, case.sizes, case.tile
+    depth = product(sizes.kernel) * (sizes.channels // sizes.groups)
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "work": sizes.work}
+    if tile is None or packed.terms is None:
+        pairs = integer.integer_tile(op.target)
+        size = integer.scratch_size(sizes.pixels, 2 * ceildiv(depth, 2), pairs.rows)
+        operands = [*case.left, packed.panels, y, op.temporary("int16", (op.options.threads, size))]
+        op.emit(integer_convolution.integer_conv, operands, **given, **pairs.statics, flip=case.flip, size=size)
+        return
+    size = integer.scratch_size(sizes.pixels, 4 * tile.depth(depth), tile.rows, byte_tile.BLOCK)
+    operands = [*case.left, packed.panels, packed.terms, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
+    types = ["u8", "u8", "i8", "i32", "f32", y.native, "u8"]
+    numbers: list[Any] = [case.flip, size]
+    left = integer_convolution.LeftBytes(*numbers)
+    op.emit(integer_convolution.dot_conv, operands, **given, left=left, out=step.rescaling, tile=tile, types=types)
+
+
+def _has_lines(case: IntegerConv, centred: Array) -> bool:
     """Return True if `dot_conv_lines` can compute it: centred bytes, one group, two axes, adjacent taps, lines that fill a tile."""
-    if centred is None or byte_dots.dot_tile(op.target) is None or sizes.groups != 1 or sizes.is_pointwise:
+    sizes, tile = case.sizes, case.tile
+    if tile is None or sizes.groups != 1 or sizes.is_pointwise:
         return False
     flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
     inside = all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
-    wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_dots.FEW
+    wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_tile.FEW
     return flat and inside and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
 
 
-def _emit_lines(
-    op: NodeLowering, x: Tensor, zero: Tensor | None, source: Array, w: Array, form: str, sizes: Geometry, total: Tensor
-) -> None:
-    """total = conv(x - zero, w) of an image that is padded first."""
-    dots = byte_dots.dot_tile(op.target)
-    assert dots is not None
+def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
+    """Return the weight as `dot_conv_lines` reads it."""
+    op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
+    assert tile is not None
+    filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
+    panels = op.pack(source, f"lines {tile.columns} {form}", lambda: integer_convolution.line_quads(filters, tile))
+    summed = filters.sum((1, 2, 3), dtype=np.int32)
+    key = f"lines {tile.columns} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
+    terms = op.pack(source, key, lambda: byte_tile.column_terms(summed, tile, case.bias))
+    return Packed(panels, None, terms, addends=case.bias is not None)
+
+
+def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = step(conv(x - zero, w)) of an image that is padded first."""
+    op, sizes, tile = case.op, case.sizes, case.tile
+    assert tile is not None
     g, window = sizes.shape, sizes.window
     h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
     wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
-    padded = op.temporary("uint8", (g.n * h * wide * g.c + dots.rows * window.sw * g.c + 4,))
-    point = None if zero is None else bits(zero)
-    operands, types = [bits(x), point, padded], ["u8", "u8", "u8"]
-    given: dict[str, Any] = {"g": g, "window": window, "flip": integer.FLIPS[x.dtype]}
-    around: dict[str, Any] = {"h": h, "w": wide, "middle": dots.middle}
-    op.emit(integer_convolution.pad_image, operands, **given, **around, types=types, work=g.n * h * wide * g.c // 16)
-    filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
-    panels = op.pack(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
-    summed = filters.sum((1, 2, 3), dtype=np.int32)
-    sums = op.pack(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
-    operands = [padded, point, panels, sums, total]
-    types = ["u8", "u8", "i8", "i32", "i32"]
-    op.emit(integer_convolution.dot_conv_lines, operands, **given, tile=dots, types=types, work=sizes.work // 4)
+    padded = op.temporary("uint8", (g.n * h * wide * g.c + tile.rows * window.sw * g.c + 4 * tile.quads,))
+    given: dict[str, Any] = {"g": g, "window": window, "flip": case.flip}
+    around: dict[str, Any] = {"h": h, "w": wide, "middle": tile.middle, "work": g.n * h * wide * g.c // 16}
+    op.emit(integer_convolution.pad_image, [*case.left, padded], **given, **around, types=["u8", "u8", "u8"])
+    operands = [padded, case.left[1], packed.panels, packed.terms, step.factors, y]
+    types, work = ["u8", "u8", "i8", "i32", "f32", y.native], sizes.work // (16 if tile.amx else 4)
+    op.emit(integer_convolution.dot_conv_lines, operands, **given, out=step.rescaling, tile=tile, types=types, work=work)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
@@ -142,20 +239,22 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
     return array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
 
 
-def _form(op: NodeLowering, zero: int) -> str:
+def _text(op: NodeLowering, zero: int) -> str:
     """Return the zero points of a packed weight as text, by which it is cached."""
     away = op.constant(zero)
     return "" if away is None else repr(away.tobytes())
 
 
-def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packed:
+def _filters(case: IntegerConv) -> Packed:
     """Return the weight as the kernels read it, packed while lowering or at run time."""
+    op, weight, zero, sizes = case.op, case.weight, case.zero_w, case.sizes
     source, zeros = op.constant(weight), op.constant(zero)
     if source is not None and (zeros is not None or not op.has(zero)):
         matrices = integer_convolution.filter_matrices(source, sizes.groups)
         points = np.zeros(1, source.dtype) if zeros is None else zeros
         shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)
-        return pack_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}")
+        addends = None if case.bias is None else case.bias.reshape(sizes.groups, -1)
+        return pack_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}", addends)
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
     depth, away = taps * channels, op.optional(zero)
     single = 1 if away is None else equal(away.size, 1)

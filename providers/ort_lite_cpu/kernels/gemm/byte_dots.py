@@ -1,8 +1,6 @@
-"""Exact products of 8-bit integers by instructions that multiply bytes four by four and add the products in 32 bits.
+"""Exact products of 8-bit integers by instructions that multiply bytes four by four, or tile by tile, and add in 32 bits.
 
-x86 multiplies unsigned bytes of the left operand by signed ones of the right, AArch64 signed bytes. A byte with its highest bit
-flipped is the value less, or plus, 128, and so is its zero point; only their difference counts, so all four pairs of signednesses share
-the kernels. If a' and b' are the multiplied bytes, and p and q their zero points, the sums over k are
+If a' and b' are the multiplied bytes, and p and q their zero points, the sums over k are
 
     sum (a' - p) (b' - q) = sum a' b' - p * sum b' - q * sum (a' - p)
 
@@ -12,164 +10,149 @@ The accumulators start from the second term. No intermediate saturates; all is m
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ort_lite.dtypes import Array
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, wmul, wsub
+from ort_lite_cpu.kernels.gemm.amx import TileBlock, at_most_32, begin_tiles, end_tiles
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, TERMS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
-    CAPACITY,  # noqa: F401  in extents
     IntegerVectors,
     Products,
-    Unpacked,
-    beside,
     block_rows,
     center,
     zero_point,
 )
+from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
-NEEDS = "avx512f,avx512vnni|avxvnni|neon,dotprod"
+NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
-FEW = 4
-"""The rows of the tile for the last rows: enough for the latency of the instruction."""
+STRIP = 1 << 18
+"""The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""
 
 
-class DotTile(NamedTuple):
-    """The shape of the register tile, rows x (vectors * lanes). AArch64 has 4 lanes, x86 8 or 16."""
+class DotPanel(NamedTuple):
+    """A packed panel of a right operand, the terms of its columns, `line` apart, and the zero point of the left operand's bytes.
 
-    rows: StaticInt
-    vectors: StaticInt
-    lanes: StaticInt
-    middle: StaticInt
-    """128 if the instruction multiplies signed bytes of the left operand, 0 if it multiplies unsigned ones."""
-
-    @property
-    def columns(self) -> int:
-        """The number of columns of a panel."""
-        return self.vectors * self.lanes
-
-
-def dot_tile(target: Target) -> DotTile | None:
-    """Return the tile of a machine with such an instruction: as many accumulators as the registers hold beside the operands."""
-    if target.has_vnni:
-        return DotTile(14, 2, 16, 0) if target.has("avx512f") else DotTile(6, 2, 8, 0)
-    return DotTile(10, 2, 4, 128) if target.has("neon,dotprod") else None
-
-
-def quads(b: Array, width: int) -> Array:
-    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / width), ceil(K / 4), width, 4).
-
-    Four values of k are side by side, with zeros at the ends.
+    `soon` is a panel that is read later, or this one. Each of the first four tiles prefetches a quarter of it.
     """
-    return beside(b.astype(np.int8, copy=False), width, 4)
 
-
-def per_column(values: Array, width: int) -> Array:
-    """Return (..., N) as int32 with zeros up to a multiple of `width`: one number for each column of `quads`."""
-    padded = np.zeros((*values.shape[:-1], -(-values.shape[-1] // width) * width), np.int32)
-    padded[..., : values.shape[-1]] = values
-    return padded
-
-
-@native
-@extents(
-    w="walk(0, g.batch, g.step, min(g.k, g.inner), g.inner_step, ceildiv(g.k, g.inner), g.outer_step, g.n, g.column)",
-    zero="walk(0, g.batch, g.zero_batch, g.n, g.zero_column)",
-    out="g.batch * ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4) * tile.vectors * tile.lanes * 4",
-    sums="g.batch * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
-    away="g.batch * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
-)
-def pack_quads(w: Ptr, zero: Ptr, out: Ptr, sums: Ptr, away: Ptr, g: Unpacked, tile: DotTile, part: int, parts: int) -> int:
-    """out = quads(w (batch, k, n) - 128, width) for uint8, quads(w, width) for int8.
-
-    Also writes the sums of the columns, and to `away`, unless it is null, the zero points of the columns, less 128 for uint8 too.
-    """
-    width, depth = tile.vectors * tile.lanes, (g.k + 3) // 4
-    across = (g.n + width - 1) // width
-    for job in span(g.batch * across, part, parts):
-        i, first = job // across, job % across * width
-        count = min(width, g.n - first)
-        panel = shift(out, job * depth * width * 4)
-        for p in range(4 * depth):
-            target = shift(panel, p // 4 * width * 4 + p % 4)
-            source = shift(w, i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + first * g.column)
-            _line(source, target, count, g.column, width, 128 - g.flip, p < g.k)
-        column_sums(panel, shift(sums, job * width), depth, tile.vectors, tile.lanes)
-        if not null(away):
-            for j in range(width):
-                at = i * g.zero_batch + min(first + j, g.n - 1) * g.zero_column
-                away[job * width + j] = like(away, zero_point(zero, at, g.flip) - 128)
-    return OK
-
-
-@native
-def _line(x: Ptr, out: Ptr, count: int, step: int, width: int, turn: int, inside: bool) -> None:
-    """out[4 * j] = x[j * step] for j < count if `inside`, its highest bit flipped if `turn` is 128, else 0; 0 up to `width`."""
-    used = count if inside else 0
-    if step == 1:
-        for j in range(used):
-            out[4 * j] = like(out, x[j] ^ turn)
-    else:
-        for j in range(used):
-            out[4 * j] = like(out, x[j * step] ^ turn)
-    for j in range(used, width):
-        out[4 * j] = like(out, 0)
+    b: Ptr
+    soon: Ptr
+    terms: Ptr
+    line: int
+    depth: int
+    point: int
 
 
 @native
 @extents(
     a="walk(0, g.batch, g.a_step, g.m, g.k, g.k, 1)",
     zero="walk(0, g.batch * g.m, g.zero_row)",
-    b="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4) * tile.vectors * tile.lanes * 4),"
-    " ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4) * tile.vectors * tile.lanes * 4, 1)",
-    sums="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes),"
-    " ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes, 1)",
-    away="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes),"
-    " ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes, 1)",
+    b="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4 * tile.quads) * tile.quads"
+    " * tile.vectors * tile.lanes * 4), ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4 * tile.quads) * tile.quads"
+    " * tile.vectors * tile.lanes * 4, 1)",
+    terms="walk(0, g.batch, g.b_step * (TERMS * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes),"
+    " TERMS * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes, 1)",
+    factors="(g.n if out.spread else 1) if out.form else 0",
+    bias="g.n if out.form == 2 else 0",
     c="g.batch * g.m * g.n",
     scratch="(parts - 1) * g.size"
-    " + min(max(CAPACITY, tile.rows * (4 * ceildiv(g.k, 4))), ceildiv(g.m, tile.rows) * tile.rows * (4 * ceildiv(g.k, 4)))",
+    " + min(max(BLOCK, tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads)),"
+    " ceildiv(g.m, tile.rows) * tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads))",
 )
 def dot_gemm(
-    a: Ptr, zero: Ptr, b: Ptr, sums: Ptr, away: Ptr, c: Ptr, scratch: Ptr, g: Products, tile: DotTile, part: int, parts: int
+    a: Ptr,
+    zero: Ptr,
+    b: Ptr,
+    terms: Ptr,
+    factors: Ptr,
+    bias: Ptr,
+    c: Ptr,
+    scratch: Ptr,
+    g: Products,
+    out: Rescaling,
+    tile: DotTile,
+    part: int,
+    parts: int,
 ) -> int:
-    """c (batch, m, n) = (a (batch, m, k) - zero) @ (b (batch, k, n) - away), a 8-bit, b from `quads`, sums of its columns, c int32.
+    """c (batch, m, n) = out((a (batch, m, k) - zero) @ (b (batch, k, n) - its zero points) + addends), a 8-bit, b from `quads`.
 
-    away is null if b has no zero points left. Rows of a that are whole words and need no flip are read in place, others from scratch
+    terms (batch, TERMS, n) are those of the columns of b. Its zero points count if `g.zero_columns`: then, as with one zero point a
+    row of a, the result is int32. Rows of a that fill whole steps and need no flip are read in place, others from scratch
     (parts, size). Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
     """
-    width, depth = tile.vectors * tile.lanes, (g.k + 3) // 4
-    across = (g.n + width - 1) // width
-    block = block_rows(g.m, 4 * depth, tile.rows, parts)
+    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    across, share = (g.n + width - 1) // width, (g.m + parts - 1) // parts
+    there = g.flip == tile.middle and g.k == 4 * depth and (tile.amx == 0 or (address(a) | g.a_step) % 64 == 0)
+    block = block_rows(g.m, 4 * depth, tile.rows, parts, BLOCK)
+    if there:
+        block = max((share + tile.rows - 1) // tile.rows, 1) * tile.rows
     down = (g.m + block - 1) // block
     scratch = shift(scratch, part * g.size)
     point = 0 if g.zero_row else zero_point(zero, 0, g.flip) - tile.middle
     first, last, left, right = grid(g.batch * down, across, block, width, part, parts)
+    some = max(STRIP // (depth * 4 * width + 1), 1)
+    begin_tiles(tile.amx)
     for number in range(first, last):
         i, top = number // down, number % down * block
         count = min(block, g.m - top)
-        source = shift(a, i * g.a_step + top * g.k)
-        whole = count // tile.rows * tile.rows if g.flip == tile.middle and g.k == 4 * depth else 0
+        source, target = shift(a, i * g.a_step + top * g.k), shift(c, (i * g.m + top) * g.n)
+        whole = count // tile.rows * tile.rows if there else 0
+        if there and tile.amx:
+            whole = count
         for row in range(whole, count):
             flip_bytes(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ tile.middle)
-        for p in range(left, right):
-            at = (i * g.b_step * across + p) * width
-            panel, target = shift(b, at * depth * 4), shift(c, (i * g.m + top) * g.n + p * width)
-            start, rest, inside, left_over = shift(sums, at), shift(target, whole * g.n), g.n - p * width, count - whole
-            dot_panel(LeftOperand(source, 4 * depth, 0, 1), panel, start, point, target, g.n, whole, inside, depth, tile)
-            dot_panel(LeftOperand(scratch, 4 * depth, 0, 1), panel, start, point, rest, g.n, left_over, inside, depth, tile)
-        for row in range(count):
-            target, at = shift(c, (i * g.m + top + row) * g.n), i * g.b_step * across * width
-            own = zero_point(zero, (i * g.m + top + row) * g.zero_row, g.flip)
+        matrix, own = shift(b, i * g.b_step * across * depth * width * 4), shift(terms, i * g.b_step * TERMS * across * width)
+        rows, rest, under = LeftOperand(source, g.k, 0, 1), LeftOperand(scratch, 4 * depth, 0, 1), shift(target, whole * g.n)
+        for j in range(left, right, some):
+            end = min(j + some, right)
+            _strip(rows, matrix, own, factors, bias, point, target, whole, j, end, right, g, out, tile)
+            _strip(rest, matrix, own, factors, bias, point, under, count - whole, j, end, right, g, out, tile)
+        begin, end = left * width, min(right * width, g.n)
+        for row in range(count if g.zero_row or g.zero_columns else 0):
+            away, line = zero_point(zero, (i * g.m + top + row) * g.zero_row, g.flip), shift(target, row * g.n)
             if g.zero_row:
-                take_off(target, shift(sums, at), like(c, own - tile.middle), left * width, min(right * width, g.n))
-            if not null(away):
-                total = like(c, sum_less(shift(source, row * g.k), g.k, own, g.flip))
-                take_off(target, shift(away, at), total, left * width, min(right * width, g.n))
+                take_off(line, own, like(c, away - tile.middle), begin, end)
+            if g.zero_columns:
+                total = like(c, sum_less(shift(source, row * g.k), g.k, away, g.flip))
+                take_off(line, shift(own, 2 * across * width), total, begin, end)
+    end_tiles(tile.amx)
     return OK
+
+
+@native
+def _strip(
+    left: LeftOperand,
+    b: Ptr,
+    terms: Ptr,
+    factors: Ptr,
+    bias: Ptr,
+    point: int,
+    c: Ptr,
+    m: int,
+    start: int,
+    stop: int,
+    last: int,
+    g: Products,
+    out: Rescaling,
+    tile: DotTile,
+) -> None:
+    """c (m, n) = out(left (m, k) @ b) for the panels from `start` to `stop`, a few rows after the other.
+
+    Meanwhile as many panels behind them are prefetched, up to `last`.
+    """
+    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    line, some = (g.n + width - 1) // width * width, 2 * tile.rows
+    for i in range(0, m, some):
+        for p in range(start, stop):
+            j = p * width
+            x = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
+            own = shift(b, j * depth * 4)
+            soon = shift(own, (stop - start) * width * depth * 4 if i < 4 * tile.rows and p + stop - start < last else 0)
+            right = DotPanel(own, soon, shift(terms, j), line, depth, point)
+            end = Ending(shift(factors, j * out.spread), shift(bias, j), out.spread, out.zero)
+            dot_panel(x, right, end, shift(c, i * g.n + j), g.n, min(some, m - i), g.n - j, out.form, tile)
 
 
 @native
@@ -228,90 +211,102 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
 
 @native(inline=False)
 def dot_panel(
-    left: LeftOperand, b: Ptr, sums: Ptr, point: int, c: Ptr, ldc: int, m: int, n: int, depth: int, tile: DotTile
+    left: LeftOperand, right: DotPanel, end: Ending, c: Ptr, ldc: int, m: int, n: int, form: Static, tile: DotTile
 ) -> None:
-    """c (m, n) = left (m, lines, 4 * depth) @ b, one panel, - point * sums of its columns; rows of c `ldc` apart.
+    """c (m, n) = end(left (m, lines, 4 * depth) @ one panel - point * sums + addends of its columns); rows of c `ldc` apart.
 
-    The left operand has room for a multiple of `rows` rows. The last rows are computed FEW at a time.
+    In vector registers the last rows are computed `few` at a time, and the left operand has room for a multiple of these. A few rows
+    that tiles would not fill are computed in vector registers, one by one, if these multiply the same bytes.
     """
     i = 0
-    while m - i > tile.rows - FEW:
+    while tile.amx and tile.middle == 0 and m <= FEW and i < m:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
-        _tile(x, b, sums, point, y, ldc, m - i, n, depth, tile.rows, tile.vectors, tile.lanes)
+        _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 0, tile.middle, form)
+        i += 1
+    while m - i > tile.rows - tile.few:
+        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        soon = shift(right.soon, i // tile.rows * right.depth * tile.vectors * tile.lanes)
+        own = DotPanel(right.b, soon, right.terms, right.line, right.depth, right.point)
+        _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.amx, tile.middle, form)
         i += tile.rows
     while i < m:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
-        _tile(x, b, sums, point, y, ldc, m - i, n, depth, FEW, tile.vectors, tile.lanes)
-        i += FEW
+        _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.amx, tile.middle, form)
+        i += tile.few
 
 
-@emitter("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static)", needs=NEEDS)
+@emitter(
+    "void(*u8,i64,i64,i64,*i8,*i8,*i32,i64,i64,i64,*f32,*f32,i64,f32,*T,i64,i64,i64,static,static,static,static,static,static)",
+    needs=NEEDS,
+)
 def _tile(
     builder: Any,
     left: Any,
-    b: Any,
-    sums: Any,
-    point: Any,
+    right: Any,
+    end: Any,
     c: Any,
     ldc: Any,
     m: Any,
     n: Any,
-    depth: Any,
     rows: int,
     vectors: int,
     lanes: int,
+    amx: int,
+    middle: int,
+    form: int,
 ) -> None:
-    """c (min(m, rows), min(n, vectors * lanes)) = left @ b - point * sums; rows that are not stored are computed as well."""
+    """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right - point * sums + addends)."""
     emit = ByteDots(builder, lanes)
+    factor = emit.splat(builder.neg(builder.trunc(right.point, emit.element)))
+    addends = emit.move(right.terms, right.line)
+    first = [
+        builder.add(builder.mul(emit.load(right.terms, j * lanes), factor), emit.load(addends, j * lanes))
+        for j in range(vectors)
+    ]
+    epilogue = Epilogue(emit, end, form, vectors, n)
+    if amx:
+        block = TileBlock(emit, left, right, middle == 128)
+
+        def compute(count: Any) -> None:
+            block.compute(count, first)
+            block.finish(count, n, c, ldc, epilogue)
+
+        at_most_32(block, m, compute)
+        return
+    totals = _sums(emit, left, right, first, rows)
+    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
+    for i in range(rows):
+        target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]
+        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
+            with inside:
+                epilogue.store(row, target, True)
+            with edge:
+                epilogue.store(row, target, False)
+
+
+def _sums(emit: "ByteDots", left: Any, right: Any, first: list[Any], rows: int) -> list[Any]:
+    """Return the sums of the register tile, row by row; rows that are not stored are computed as well."""
+    builder, lanes, vectors = emit.builder, emit.lanes, len(first)
     addresses = Rows(emit, left.row, rows)
     count = len(addresses.leaps)
-    factor = emit.splat(builder.neg(builder.trunc(point, emit.element)))
-    first = [builder.mul(emit.load(sums, j * lanes), factor) for j in range(vectors)]
 
     def step(_: Any, values: Sequence[Any]) -> list[Any]:
-        pointers, right, totals = list(values[:count]), values[count], list(values[count + 1 :])
-        factors = [emit.load(right, j * lanes) for j in range(vectors)]
+        pointers, b, totals = list(values[:count]), values[count], list(values[count + 1 :])
+        factors = [emit.load(b, j * lanes) for j in range(vectors)]
         for i in range(rows):
             word = emit.splat(builder.load(emit.words(addresses.at(pointers, i)), align=1))
             for s in range(i * vectors, (i + 1) * vectors):
                 totals[s] = emit.dot(word, factors[s % vectors], totals[s])
             addresses.next_after(pointers, i, totals[i * vectors : (i + 1) * vectors])
-        right = emit.after(right, totals[-1])
+        b = emit.after(b, totals[-1])
         moved = [emit.move(pointer, emit.integer(4)) for pointer in pointers]
-        return [*moved, emit.move(right, emit.integer(lanes * vectors)), *totals]
+        return [*moved, emit.move(b, emit.integer(lanes * vectors)), *totals]
 
     def along(at: Any, values: Sequence[Any]) -> list[Any]:
         starts = addresses.starts(emit.move(left.at, builder.mul(at, left.line)))
-        return emit.loop(emit.integer(0), depth, 1, [*starts, *values], step)[1][count:]
+        return emit.loop(emit.integer(0), right.depth, 1, [*starts, *values], step)[1][count:]
 
-    totals = emit.loop(emit.integer(0), left.lines, 1, [emit.words(b), *first * rows], along)[1][1:]
-    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
-    masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
-    for i in range(rows):
-        target = emit.move(c, emit.mul(ldc, i))
-        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
-            with inside:
-                for j in range(vectors):
-                    emit.store(totals[i * vectors + j], target, j * lanes)
-            with edge:
-                for j in range(vectors):
-                    emit.store(totals[i * vectors + j], target, j * lanes, masks[j])
-
-
-@emitter("void(*i8,*i32,i64,static,static)", needs=NEEDS)
-def column_sums(builder: Any, b: Any, sums: Any, depth: Any, vectors: int, lanes: int) -> None:
-    """sums (vectors * lanes) = a row of ones @ b, one panel."""
-    emit = ByteDots(builder, lanes)
-    ones = emit.splat(emit.ir.Constant(emit.element, 0x01010101))
-
-    def step(_: Any, values: Sequence[Any]) -> list[Any]:
-        right, *totals = values
-        found = [emit.dot(ones, emit.load(right, j * lanes), totals[j]) for j in range(vectors)]
-        return [emit.move(right, emit.integer(lanes * vectors)), *found]
-
-    totals = emit.loop(emit.integer(0), depth, 1, [emit.words(b), *[emit.zero] * vectors], step)[1][1:]
-    for j in range(vectors):
-        emit.store(totals[j], sums, j * lanes)
+    return emit.loop(emit.integer(0), left.lines, 1, [emit.words(right.b), *first * rows], along)[1][1:]
 
 
 class ByteDots(IntegerVectors):

@@ -150,18 +150,17 @@ def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
 
 
 @native
-def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
-    """Return the rows of a block, a multiple of `rows`: at most CAPACITY elements, `depth` a row, and as many blocks for each part."""
-    most = max(CAPACITY // max(depth, 1) // rows, 1) * rows
+def block_rows(m: int, depth: int, rows: int, parts: int, capacity: int) -> int:
+    """Return the rows of a block, a multiple of `rows`: at most `capacity` elements, `depth` a row, as many blocks for each part."""
+    most = max(capacity // max(depth, 1) // rows, 1) * rows
     share = max((m + parts - 1) // parts, 1)
     pieces = (share + most - 1) // most
     return ((share + pieces - 1) // pieces + rows - 1) // rows * rows
 
 
-def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
-    """Return the elements of scratch that a part needs for its block of widened rows."""
-    depth = 2 * ceildiv(k, 2)
-    return minimum(maximum(CAPACITY, rows * depth), ceildiv(m, rows) * rows * depth)
+def scratch_size(m: Dim, depth: Dim, rows: int, capacity: int = CAPACITY) -> Dim:
+    """Return the elements of scratch that a part needs for its block of rows, `depth` elements each."""
+    return minimum(maximum(capacity, rows * depth), ceildiv(m, rows) * rows * depth)
 
 
 class Products(NamedTuple):
@@ -175,6 +174,8 @@ class Products(NamedTuple):
     b_step: int
     zero_row: int
     """1 if there is a zero point for each row of c, 0 if there is one for all."""
+    zero_columns: int
+    """1 if there is a zero point for each column of b that is not subtracted yet, else 0."""
     flip: int
     """128 if a is int8, 0 if it is uint8."""
     size: int
@@ -202,7 +203,7 @@ def integer_gemm(
     """
     width, half = tile.vectors * tile.lanes, (g.k + 1) // 2
     across = (g.n + width - 1) // width
-    block = block_rows(g.m, 2 * half, tile.rows, parts)
+    block = block_rows(g.m, 2 * half, tile.rows, parts, CAPACITY)
     down = (g.m + block - 1) // block
     scratch = shift(scratch, part * g.size)
     first, last, left, right = grid(g.batch * down, across, 1, 0, part, parts)

@@ -4,15 +4,20 @@ The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the 
 multiplied as bytes are not widened.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.byte_dots import DotTile, dot_panel, flip_bytes, quads, sum_less, take_off
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span
+from ort_lite_cpu.kernels.gemm.amx import begin_tiles, end_tiles
+from ort_lite_cpu.kernels.gemm.byte_dots import DotPanel, dot_panel, flip_bytes, sum_less, take_off
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, TERMS, DotTile, quads
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
+from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point
+from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, Ending, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile
 
 
@@ -23,13 +28,23 @@ def filter_matrices(weight: Array, groups: int) -> Array:
     return grouped.transpose(0, 3, 2, 1).reshape(groups, -1, outputs // groups)
 
 
-def line_quads(weight: Array, width: int) -> Array:
-    """Return (O, C, kh, kw), int8, as quads of (kh * (kw * C), O), where each line of taps takes whole words."""
+def line_quads(weight: Array, tile: DotTile) -> Array:
+    """Return (O, C, kh, kw), int8, as quads of (kh * (kw * C), O), where each line of taps takes whole steps of the tile."""
     outputs, channels, lines, taps = weight.shape
     matrix = weight.transpose(2, 3, 1, 0).reshape(lines, taps * channels, outputs)
-    padded = np.zeros((lines, -(-taps * channels // 4) * 4, outputs), np.int8)
+    deep = taps * channels + -taps * channels % (4 * tile.quads)
+    padded = np.zeros((lines, deep, outputs), np.int8)
     padded[:, : taps * channels] = matrix
-    return quads(padded.reshape(-1, outputs), width)
+    return quads(padded.reshape(-1, outputs), tile)
+
+
+class LeftBytes(NamedTuple):
+    """The bytes of an image, and the scratch for its pixels."""
+
+    flip: int
+    """128 for int8, 0 for uint8."""
+    size: int
+    """The elements of scratch that each part has."""
 
 
 @native
@@ -65,7 +80,7 @@ def integer_conv(
     """
     width, depth = tile.vectors * tile.lanes, window.kd * window.kh * window.kw * g.channels
     across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, g.n * g.od * g.oh * g.ow
-    block = block_rows(pixels, 2 * half, tile.rows, parts)
+    block = block_rows(pixels, 2 * half, tile.rows, parts, CAPACITY)
     away = zero_point(zero, 0, flip)
     scratch = shift(scratch, part * size)
     first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
@@ -85,57 +100,76 @@ def integer_conv(
 @extents(
     x="g.n * g.id_ * g.ih * g.iw * g.c",
     zero="1",
-    w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * ceildiv(window.kd * window.kh * window.kw * g.channels, 4)"
-    " * tile.vectors * tile.lanes * 4",
-    sums="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
-    away="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes * 4"
+    " * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads",
+    terms="g.groups * TERMS * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    factors="(g.o if out.spread else 1) if out.form else 0",
     y="g.n * g.od * g.oh * g.ow * g.o",
-    scratch="(parts - 1) * size"
-    " + min(max(CAPACITY, tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4)),"
-    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4))",
+    scratch="(parts - 1) * left.size"
+    " + min(max(BLOCK, tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads),"
+    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * 4"
+    " * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads)",
 )
 def dot_conv(
     x: Ptr,
     zero: Ptr,
     w: Ptr,
-    sums: Ptr,
-    away: Ptr,
+    terms: Ptr,
+    factors: Ptr,
     y: Ptr,
     scratch: Ptr,
     g: ConvolutionShape,
     window: Window,
-    flip: int,
-    size: int,
+    left: LeftBytes,
+    out: Rescaling,
     tile: DotTile,
     part: int,
     parts: int,
 ) -> int:
-    """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w - away), w = `quads` of `filter_matrices`.
+    """y (n, od, oh, ow, o) = out(conv(x (n, id, ih, iw, c) - zero, w - its zero points) + addends), w = `quads` of `filter_matrices`.
 
-    sums are those of the columns of w; `away`, its zero points, may be null. For the rest see `integer_conv`.
-    Spec: ONNX ConvInteger-10.
+    terms (groups, TERMS, outputs) are those of the columns of w. Zero points of w are subtracted if the result is int32: they are 0
+    otherwise. For the rest see `integer_conv`. Spec: ONNX ConvInteger-10.
     """
-    width, depth = tile.vectors * tile.lanes, (window.kd * window.kh * window.kw * g.channels + 3) // 4
+    width, steps = tile.vectors * tile.lanes, 4 * tile.quads
+    depth = (window.kd * window.kh * window.kw * g.channels + steps - 1) // steps * tile.quads
     across, pixels = (g.outputs + width - 1) // width, g.n * g.od * g.oh * g.ow
-    block = block_rows(pixels, 4 * depth, tile.rows, parts)
-    point = zero_point(zero, 0, flip) - tile.middle
-    scratch = shift(scratch, part * size)
-    first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
+    block = block_rows(pixels, 4 * depth, tile.rows, parts, BLOCK)
+    point = zero_point(zero, 0, left.flip) - tile.middle
+    scratch = shift(scratch, part * left.size)
+    first, last, begin, stop = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
+    begin_tiles(tile.amx)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
-        for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, window, top, count, 4 * depth, 0, flip ^ tile.middle, point, True)
-            for p in range(max(left - group * across, 0), min(right - group * across, across)):
+        for group in range(begin // across, (stop + across - 1) // across):
+            source, turn = shift(x, group * g.channels), left.flip ^ tile.middle
+            _gather(source, scratch, g, window, top, count, 4 * depth, 0, turn, point, True)
+            for p in range(max(begin - group * across, 0), min(stop - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
-                panel, corner = shift(w, at * depth * 4), shift(y, top * g.o + group * g.outputs + p * width)
-                rows, start = LeftOperand(scratch, 4 * depth, 0, 1), shift(sums, at)
-                dot_panel(rows, panel, start, point, corner, g.o, count, inside, depth, tile)
-                for row in range(0 if null(away) else count):
-                    seen = shift(scratch, row * 4 * depth)
-                    total = like(y, sum_less(seen, 4 * depth, point + tile.middle, tile.middle))
-                    take_off(shift(corner, row * g.o), shift(away, at), total, 0, min(inside, width))
+                column = group * g.outputs + p * width
+                own = shift(terms, (group * TERMS * across + p) * width)
+                corner, rows = shift(y, top * g.o + column), LeftOperand(scratch, 4 * depth, 0, 1)
+                right = DotPanel(shift(w, at * depth * 4), shift(w, at * depth * 4), own, across * width, depth, point)
+                end = Ending(shift(factors, column * out.spread), factors, out.spread, out.zero)
+                dot_panel(rows, right, end, corner, g.o, count, inside, out.form, tile)
+                if out.form == SUMS:
+                    away = shift(own, 2 * across * width)
+                    _take_off_zeros(scratch, corner, away, g.o, count, min(inside, width), 4 * depth, point, tile.middle)
+    end_tiles(tile.amx)
     return OK
+
+
+@native
+def _take_off_zeros(x: Ptr, y: Ptr, away: Ptr, row: int, count: int, n: int, depth: int, point: int, middle: int) -> None:
+    """y (count, n), rows `row` apart, -= the sums of rows of (x (count, depth) - point) * away (n,), unless all of these are 0."""
+    used = False
+    for j in range(n):
+        used = used or away[j] != 0
+    if used:
+        for i in range(count):
+            total = like(y, sum_less(shift(x, i * depth), depth, point + middle, middle))
+            take_off(shift(y, i * row), away, total, 0, n)
 
 
 @native
@@ -174,44 +208,51 @@ ROWS = 8
 @native
 @extents(
     x="g.n * max((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0) * max((g.ow - 1) * window.sw + window.kw, 0) * g.c"
-    " + tile.rows * window.sw * g.c + 4",
+    " + tile.rows * window.sw * g.c + 4 * tile.quads",
     zero="1",
-    w="ceildiv(g.o, tile.vectors * tile.lanes) * window.kh * ceildiv(window.kw * g.c, 4) * tile.vectors * tile.lanes * 4",
-    sums="ceildiv(g.o, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    w="ceildiv(g.o, tile.vectors * tile.lanes) * window.kh * ceildiv(window.kw * g.c, 4 * tile.quads) * tile.quads"
+    " * tile.vectors * tile.lanes * 4",
+    terms="TERMS * ceildiv(g.o, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    factors="(g.o if out.spread else 1) if out.form else 0",
     y="g.n * g.oh * g.ow * g.o",
 )
 def dot_conv_lines(
     x: Ptr,
     zero: Ptr,
     w: Ptr,
-    sums: Ptr,
+    terms: Ptr,
+    factors: Ptr,
     y: Ptr,
     g: ConvolutionShape,
     window: Window,
     flip: int,
+    out: Rescaling,
     tile: DotTile,
     part: int,
     parts: int,
 ) -> int:
-    """y (n, oh, ow, o), int32, = conv(x - zero, w), x from `pad_image`, w from `line_quads`, without groups.
+    """y (n, oh, ow, o) = out(conv(x - zero, w) + addends), x from `pad_image`, w from `line_quads`, without groups.
 
     The input of the taps of a line is one run of memory, and that of the next pixel begins `sw` pixels further: nothing is gathered.
     Tiles of pixels end with their line, and read up to `rows` pixels beyond it, which are not stored. Spec: ONNX ConvInteger-10.
     """
-    width, depth = tile.vectors * tile.lanes, (window.kw * g.c + 3) // 4
+    width, depth = tile.vectors * tile.lanes, (window.kw * g.c + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
     line = window.kh * depth * 4
     across, pitch = (g.o + width - 1) // width, ((g.ow - 1) * window.sw + window.kw) * g.c
     h = (g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1
     point = zero_point(zero, 0, flip) - tile.middle
-    first, last, left, right = grid(g.n * g.oh, across, window.sh * pitch, line * width, part, parts)
+    first, last, begin, stop = grid(g.n * g.oh, across, window.sh * pitch, line * width, part, parts)
+    begin_tiles(tile.amx)
     for top in range(first, last, ROWS):
-        for p in range(left, right):
-            panel, start, inside = shift(w, p * line * width), shift(sums, p * width), g.o - p * width
+        for p in range(begin, stop):
+            j = p * width
+            right = DotPanel(shift(w, j * line), shift(w, j * line), shift(terms, j), across * width, depth, point)
+            end = Ending(shift(factors, j * out.spread), factors, out.spread, out.zero)
             for row in range(top, min(top + ROWS, last)):
                 source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch)
-                target = shift(y, row * g.ow * g.o + p * width)
                 seen = LeftOperand(source, window.sw * g.c, window.dh * pitch, window.kh)
-                dot_panel(seen, panel, start, point, target, g.o, g.ow, inside, depth, tile)
+                dot_panel(seen, right, end, shift(y, row * g.ow * g.o + j), g.o, g.ow, g.o - j, out.form, tile)
+    end_tiles(tile.amx)
     return OK
 
 

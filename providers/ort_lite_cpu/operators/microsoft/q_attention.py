@@ -2,9 +2,9 @@
 
 from ort_lite.shapes import floordiv
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.integer_matmul import integer_product, quotient
+from ort_lite_cpu.operators.integer_product import Rescale, multiply, quotient, rescaled
 from ort_lite_cpu.operators.microsoft.attention import attend
-from ort_lite_cpu.operators.quantization import as_float, formula, parameter
+from ort_lite_cpu.operators.quantization import parameter
 from ort_lite_cpu.registry import operator
 
 
@@ -15,7 +15,7 @@ def q_attention(op: NodeLowering) -> None:
         if op.attr(attribute, 0):
             raise op.reject(attribute)
     x, hidden = op.input(0), op.raw(1).shape[1]
-    total = integer_product(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
+    factors = multiply(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
     factor = quotient(op, [parameter(op, 3), parameter(op, 4)])
-    projected = formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(2)).tensor()
-    attend(op, op.store(projected), (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)
+    projected = rescaled(op, factors, Rescale("float32", factor, op.input(2)))
+    attend(op, projected, (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)

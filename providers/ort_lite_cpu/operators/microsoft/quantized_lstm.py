@@ -28,8 +28,8 @@ from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, pack_constant, quotient
-from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantize
+from ort_lite_cpu.operators.integer_product import Factors, Matrices, Rescale, pack_constant, quotient, rescaled
+from ort_lite_cpu.operators.quantization import emit_dynamic, quantize
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
 from ort_lite_cpu.registry import operator
 
@@ -194,10 +194,9 @@ class QuantizedLayer(Layer):
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}")
-        total = op.temporary("int32", (rows, columns))
-        emit_product(op, self.held, self.zero, packed, total, Matrices(1, rows, columns, w.shape[1]))
+        factors = Factors(self.held, self.zero, packed, Matrices(1, rows, columns, w.shape[1]), (rows, columns))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
-        return op.store(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
+        return rescaled(op, factors, Rescale("float32", factor))
 
     def emit_lstm(self, direction: int) -> None:
         """Emit one direction of the LSTM, and its final states."""

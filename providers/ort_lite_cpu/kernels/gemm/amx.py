@@ -1,0 +1,187 @@
+"""Products of bytes by tiles (AMX): registers of 16 rows of 64 bytes, of which an instruction multiplies two and adds to a third.
+
+Four tiles hold the sums of 32 rows and 32 columns, two the left operand, two the right one, whose fours of k are the rows of a tile.
+The system allows a process to use tiles before the first kernel runs (see `native.x86`). A kernel configures them when it begins and
+releases them before it returns, so that a thread which is interrupted elsewhere has none to save.
+Spec: Intel SDM, volume 1, chapter 18.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ort_lite.native.lang import emitter
+from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, Epilogue
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.square import ask_for
+
+ROWS, DEPTH = 16, 64
+"""The rows of a tile, and the bytes of a row."""
+UPPER, LOWER, RIGHT = 4, 5, 6
+"""The numbers of the tiles that hold rows 0 to 15 and 16 to 31 of the left operand, and the first of two of the right one.
+
+Tiles 0 to 3 hold sums: tile 2 * i + j those of half i of the rows and half j of the columns."""
+SOON = 8
+"""The cache lines of another panel that are prefetched in each step: a quarter of those that the step reads."""
+_NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|"
+
+
+@emitter("void(static)", needs=_NEEDS)
+def begin_tiles(builder: Any, amx: bool) -> None:
+    """Configure tiles of 16 rows, if `amx`."""
+    if amx:
+        emit = _Tiles(builder)
+        emit.configure(emit.integer(ROWS), emit.integer(ROWS))
+
+
+@emitter("void(static)", needs=_NEEDS)
+def end_tiles(builder: Any, amx: bool) -> None:
+    """Release the tiles, if `amx`."""
+    if amx:
+        _Tiles(builder).call("tilerelease")
+
+
+class _Tiles:
+    """Emits instructions on tiles, whose registers have fixed numbers."""
+
+    def __init__(self, builder: Any) -> None:
+        from llvmlite import ir
+
+        self.ir, self.builder = ir, builder
+
+    def integer(self, value: int) -> Any:
+        """Return a 64-bit constant."""
+        return self.ir.Constant(self.ir.IntType(64), value)
+
+    def room(self, nbytes: int) -> Any:
+        """Return a pointer to `nbytes` of the stack, at a multiple of 64."""
+        byte = self.ir.IntType(8)
+        with self.builder.goto_entry_block():
+            made = self.builder.alloca(self.ir.ArrayType(byte, nbytes))
+            made.align = 64
+        return self.builder.bitcast(made, byte.as_pointer())
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Emit an instruction; a number among the arguments is that of a tile."""
+        given = [self.ir.Constant(self.ir.IntType(8), x) if isinstance(x, int) else x for x in arguments]
+        module, name = self.builder.module, f"llvm.x86.{name}"
+        kind = self.ir.FunctionType(self.ir.VoidType(), [x.type for x in given])
+        self.builder.call(module.globals.get(name) or self.ir.Function(module, kind, name), given)
+
+    def configure(self, upper: Any, lower: Any) -> None:
+        """Configure tiles for `upper` and `lower` rows, 1 to 16 each, of the halves of the left operand; all other tiles have 16."""
+        builder, held = self.builder, self.room(64)
+        rows = self.integer(ROWS << 48 | ROWS << 56)
+        for tile, count in ((0, upper), (1, upper), (2, lower), (3, lower), (UPPER, upper), (LOWER, lower)):
+            rows = builder.or_(rows, builder.shl(count, self.integer(8 * tile)))
+        words = [self.integer(1), self.integer(0), *[self.integer(DEPTH * 0x0001000100010001)] * 2]
+        words += [self.integer(0), self.integer(0), rows, self.integer(0)]
+        place = builder.bitcast(held, self.ir.IntType(64).as_pointer())
+        for k, word in enumerate(words):
+            builder.store(word, builder.gep(place, [self.integer(k)]))
+        self.call("ldtilecfg", held)
+
+
+class TileBlock(_Tiles):
+    """Emits the product of at most 32 rows and a panel of 32 columns."""
+
+    def __init__(self, sums: Vectors, left: Any, right: Any, signed: bool) -> None:
+        super().__init__(sums.builder)
+        self.sums, self.left, self.right = sums, left, right
+        self.multiply = "tdpbssd" if signed else "tdpbusd"
+        self.starts, self.buffer = self.room(128), self.room(4 * 32 * 32)
+
+    def shift(self, pointer: Any, nbytes: Any) -> Any:
+        """Return the pointer, moved by bytes."""
+        return self.builder.gep(pointer, [nbytes if not isinstance(nbytes, int) else self.integer(nbytes)])
+
+    def compute(self, m: Any, first: list[Any]) -> None:
+        """Leave the sums of m rows, which start from two vectors `first`, in tiles 0 to 3, or in 0 and 1 if m is at most 16."""
+        builder = self.builder
+        for j, value in enumerate(first):
+            self.sums.builder.store(value, builder.bitcast(self.shift(self.starts, 64 * j), value.type.as_pointer()), align=64)
+        with builder.if_else(builder.icmp_signed(">", m, self.integer(ROWS))) as (both, one):
+            with both:
+                self._multiply(2)
+            with one:
+                self._multiply(1)
+
+    def _multiply(self, halves: int) -> None:
+        builder, row = self.builder, self.left.row
+        for tile in range(2 * halves):
+            self.call("tileloadd64", tile, self.shift(self.starts, 64 * (tile % 2)), self.integer(0))
+        lower = builder.mul(row, self.integer(ROWS))
+
+        def step(_: Any, values: Any) -> list[Any]:
+            x, b, soon = values
+            self.call("tileloadd64", UPPER, x, row)
+            if halves == 2:
+                self.call("tileloadd64", LOWER, self.shift(x, lower), row)
+            for j in range(2):
+                self.call("tileloadd64", RIGHT + j, self.shift(b, 64 * j), self.integer(128))
+            for line in range(SOON):
+                ask_for(builder, self.shift(soon, 64 * line), 2)
+            for i in range(halves):
+                for j in range(2):
+                    self.call(self.multiply, 2 * i + j, UPPER + i, RIGHT + j)
+            return [self.shift(x, DEPTH), self.shift(b, 128 * ROWS), self.shift(soon, 64 * SOON)]
+
+        def along(at: Any, values: Any) -> list[Any]:
+            x = self.shift(self.left.at, builder.mul(at, self.left.line))
+            return self.sums.loop(self.integer(0), self.right.depth, DEPTH // 4, [x, *values], step)[1][1:]
+
+        self.sums.loop(self.integer(0), self.left.lines, 1, [self.right.b, self.right.soon], along)
+
+    def store_tiles(self, m: Any, target: Any, row: Any) -> None:
+        """Write the sums of m rows to a target whose rows are `row` bytes apart."""
+        builder = self.builder
+        for tile in range(2):
+            self.call("tilestored64", tile, self.shift(target, 64 * tile), row)
+        with builder.if_then(builder.icmp_signed(">", m, self.integer(ROWS))):
+            under = self.shift(target, builder.mul(row, self.integer(ROWS)))
+            for tile in range(2):
+                self.call("tilestored64", 2 + tile, self.shift(under, 64 * tile), row)
+
+    def finish(self, m: Any, n: Any, c: Any, ldc: Any, end: Epilogue) -> None:
+        """Write the result of m rows and n columns, whose rows are `ldc` elements apart."""
+        builder = self.builder
+        whole = builder.icmp_signed(">=", n, self.integer(32))
+        if end.form == SUMS:
+            with builder.if_else(whole) as (inside, edge):
+                with inside:
+                    target = builder.bitcast(c, self.buffer.type)
+                    self.store_tiles(m, target, builder.mul(ldc, self.integer(4)))
+                with edge:
+                    self._through_buffer(m, c, ldc, end, False)
+            return
+        with builder.if_else(whole) as (inside, edge):
+            with inside:
+                self._through_buffer(m, c, ldc, end, True)
+            with edge:
+                self._through_buffer(m, c, ldc, end, False)
+
+    def _through_buffer(self, m: Any, c: Any, ldc: Any, end: Epilogue, whole: bool) -> None:
+        builder, kind = self.builder, self.sums.type
+        self.store_tiles(m, self.buffer, self.integer(128))
+
+        def row_of(_: Any, values: Any) -> list[Any]:
+            source, target = values
+            places = [builder.bitcast(self.shift(source, 64 * j), kind.as_pointer()) for j in range(2)]
+            end.store([builder.load(place, align=64) for place in places], target, whole)
+            return [self.shift(source, 128), builder.gep(target, [ldc])]
+
+        self.sums.loop(self.integer(0), m, 1, [self.buffer, c], row_of)
+
+
+def at_most_32(emit: _Tiles, m: Any, block: Callable[[Any], None]) -> None:
+    """Emit a block of min(m, 32) rows; tiles have fewer rows meanwhile if there are fewer than 32, so that none beyond is read."""
+    builder = emit.builder
+    short = builder.icmp_signed("<", m, emit.integer(2 * ROWS))
+    rows = builder.select(short, m, emit.integer(2 * ROWS))
+    with builder.if_then(short):
+        fits = builder.icmp_signed("<", rows, emit.integer(ROWS))
+        over = builder.icmp_signed(">", rows, emit.integer(ROWS))
+        beyond = builder.sub(rows, emit.integer(ROWS))
+        emit.configure(builder.select(fits, rows, emit.integer(ROWS)), builder.select(over, beyond, emit.integer(1)))
+    block(rows)
+    with builder.if_then(short):
+        emit.configure(emit.integer(ROWS), emit.integer(ROWS))

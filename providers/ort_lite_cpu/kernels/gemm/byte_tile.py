@@ -1,0 +1,128 @@
+"""Tiles of products of bytes: their shapes by target, and the right operand and the terms of its columns as they read them.
+
+x86 multiplies unsigned bytes of the left operand by signed ones of the right, AArch64 signed bytes, tiles (AMX) either. A byte with
+its highest bit flipped is the value less, or plus, 128, and so is its zero point; only their difference counts, so all four pairs of
+signednesses share the kernels.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.cpu import Target
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, StaticInt, like, native, null, shift, span
+from ort_lite.shapes import ceildiv
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.integer import Unpacked, beside, zero_point
+
+BLOCK = 1 << 19
+"""The most bytes in a block of rows that are copied: what the second cache level holds beside some panels."""
+FEW = 4
+"""The rows of the register tile for the last rows: enough for the latency of the instruction."""
+TERMS = 3
+"""The terms of each column: the sum of its packed values, an addend of the sums, its zero point."""
+
+
+class DotTile(NamedTuple):
+    """The shape of the tile, rows x (vectors * lanes). AArch64 has 4 lanes, x86 8 or 16."""
+
+    rows: StaticInt
+    vectors: StaticInt
+    lanes: StaticInt
+    middle: StaticInt
+    """128 if the instruction multiplies signed bytes of the left operand, 0 if it multiplies unsigned ones."""
+    few: StaticInt
+    """The rows of the tile for the last rows."""
+    quads: StaticInt
+    """The multiple of fours of k to which operands are filled up: 16 for AMX, whose tiles hold 64 bytes of k."""
+    amx: StaticInt
+    """1 if the tile is four tiles of AMX, 0 if it is vector registers."""
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of a panel."""
+        return self.vectors * self.lanes
+
+    def depth(self, k: Dim) -> Dim:
+        """Return the fours of k, filled up."""
+        return ceildiv(k, 4 * self.quads) * self.quads
+
+
+def dot_tile(target: Target, left: str = "uint8") -> DotTile | None:
+    """Return the tile of a machine with such an instruction for the type of the left operand.
+
+    It has as many accumulators as the registers hold beside the operands. All types of the left operand share packed right ones.
+    """
+    if target.has_tiles:
+        return DotTile(32, 2, 16, 128 if left == "int8" else 0, 32, 16, 1)
+    if target.has_vnni:
+        return DotTile(14, 2, 16, 0, FEW, 1, 0) if target.has("avx512f") else DotTile(6, 2, 8, 0, FEW, 1, 0)
+    return DotTile(10, 2, 4, 128, FEW, 1, 0) if target.has("neon,dotprod") else None
+
+
+def quads(b: Array, tile: DotTile) -> Array:
+    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), depth, columns, 4), with zeros at the ends."""
+    b = b.astype(np.int8, copy=False)
+    more = -b.shape[-2] % (4 * tile.quads)
+    if more >= 4:
+        b = np.concatenate([b, np.zeros((*b.shape[:-2], more, b.shape[-1]), np.int8)], -2)
+    return beside(b, tile.columns, 4)
+
+
+def column_terms(sums: Array, tile: DotTile, addends: Array | None = None, zeros: Array | None = None) -> Array:
+    """Return (..., N) terms of columns as (..., TERMS, N up to a multiple of the columns), int32, with zeros at the ends."""
+    n = sums.shape[-1]
+    out = np.zeros((*sums.shape[:-1], TERMS, -(-n // tile.columns) * tile.columns), np.int32)
+    for k, given in enumerate((sums, addends, zeros)):
+        if given is not None:
+            out[..., k, :n] = given
+    return out
+
+
+@native
+@extents(
+    w="walk(0, g.batch, g.step, min(g.k, g.inner), g.inner_step, ceildiv(g.k, g.inner), g.outer_step, g.n, g.column)",
+    zero="walk(0, g.batch, g.zero_batch, g.n, g.zero_column)",
+    out="g.batch * ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4 * tile.quads) * tile.quads * tile.vectors * tile.lanes * 4",
+    terms="g.batch * TERMS * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+)
+def pack_quads(w: Ptr, zero: Ptr, out: Ptr, terms: Ptr, g: Unpacked, tile: DotTile, part: int, parts: int) -> int:
+    """out = quads(w (batch, k, n) - 128) for uint8, quads(w) for int8; terms (batch, TERMS, n) are those of its columns."""
+    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    across = (g.n + width - 1) // width
+    for job in span(g.batch * across, part, parts):
+        i, first = job // across, job % across * width
+        count = min(width, g.n - first)
+        panel = shift(out, job * depth * width * 4)
+        for p in range(4 * depth):
+            target = shift(panel, p // 4 * width * 4 + p % 4)
+            source = shift(w, i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + first * g.column)
+            _line(source, target, count, g.column, width, 128 - g.flip, p < g.k)
+        own = shift(terms, i * TERMS * across * width + first)
+        for j in range(width):
+            total = 0
+            for p in range(depth):
+                for q in range(4):
+                    total += int(panel[(p * width + j) * 4 + q])
+            at = i * g.zero_batch + min(first + j, g.n - 1) * g.zero_column
+            away = g.flip if null(zero) else zero_point(zero, at, g.flip)
+            own[j] = like(own, total)
+            own[across * width + j] = like(own, 0)
+            own[2 * across * width + j] = like(own, away - 128)
+    return OK
+
+
+@native
+def _line(x: Ptr, out: Ptr, count: int, step: int, width: int, turn: int, inside: bool) -> None:
+    """out[4 * j] = x[j * step] for j < count if `inside`, its highest bit flipped if `turn` is 128, else 0; 0 up to `width`."""
+    used = count if inside else 0
+    if step == 1:
+        for j in range(used):
+            out[4 * j] = like(out, x[j] ^ turn)
+    else:
+        for j in range(used):
+            out[4 * j] = like(out, x[j * step] ^ turn)
+    for j in range(used, width):
+        out[4 * j] = like(out, 0)
