@@ -28,6 +28,7 @@ from ort_lite_cpu.operators.integer_product import (
     Rescale,
     Step,
     emit_product,
+    emit_starts,
     pack_constant,
     pack_later,
     quotient,
@@ -176,9 +177,10 @@ def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> 
         op.emit(integer_convolution.integer_conv, operands, **given, **pairs.statics, flip=case.flip, size=size)
         return
     size = integer.scratch_size(sizes.pixels, 4 * tile.depth(depth), tile.rows, byte_tile.BLOCK)
-    operands = [*case.left, packed.panels, packed.terms, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
+    starts = emit_starts(op, packed.terms, case.zero, case.x.dtype)
+    operands = [*case.left, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
     types = ["u8", "u8", "i8", "i32", "f32", y.native, "u8"]
-    numbers: list[Any] = [case.flip, size]
+    numbers: list[Any] = [case.flip, size, int(packed.zero_columns)]
     left = integer_convolution.LeftBytes(*numbers)
     op.emit(integer_convolution.dot_conv, operands, **given, left=left, out=step.rescaling, tile=tile, types=types)
 
@@ -214,12 +216,12 @@ def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> Non
     h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
     wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
     padded = op.temporary("uint8", (g.n * h * wide * g.c + tile.rows * window.sw * g.c + 4 * tile.quads,))
-    given: dict[str, Any] = {"g": g, "window": window, "flip": case.flip}
-    around: dict[str, Any] = {"h": h, "w": wide, "middle": tile.middle, "work": g.n * h * wide * g.c // 16}
-    op.emit(integer_convolution.pad_image, [*case.left, padded], **given, **around, types=["u8", "u8", "u8"])
-    operands = [padded, case.left[1], packed.panels, packed.terms, step.factors, y]
-    types, work = ["u8", "u8", "i8", "i32", "f32", y.native], sizes.work // (16 if tile.amx else 4)
-    op.emit(integer_convolution.dot_conv_lines, operands, **given, out=step.rescaling, tile=tile, types=types, work=work)
+    given: dict[str, Any] = {"h": h, "w": wide, "flip": case.flip, "middle": tile.middle, "work": g.n * h * wide * g.c // 16}
+    op.emit(integer_convolution.pad_image, [*case.left, padded], g=g, window=window, **given, types=["u8", "u8", "u8"])
+    assert packed.terms is not None
+    operands = [padded, packed.panels, emit_starts(op, packed.terms, case.zero, case.x.dtype), step.factors, y]
+    given = {"types": ["u8", "i8", "i32", "f32", y.native], "work": sizes.work // (16 if tile.amx else 4)}
+    op.emit(integer_convolution.dot_conv_lines, operands, g=g, window=window, out=step.rescaling, tile=tile, **given)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:

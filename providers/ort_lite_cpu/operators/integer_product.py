@@ -204,22 +204,51 @@ def emit_sums(op: NodeLowering, factors: Factors) -> Tensor:
 def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLAIN) -> None:
     """y = step((a - zero) @ b). Only quads have a last step."""
     a, zero, b, sizes = factors.a, factors.zero, factors.b, factors.sizes
-    left, work = [bits(a), None if zero is None else bits(zero), b.panels], sizes.batch * sizes.m * sizes.n * sizes.k
-    given: Any = [*sizes, int(factors.zero_row), int(b.zero_columns), integer.FLIPS[a.dtype]]
+    work = sizes.batch * sizes.m * sizes.n * sizes.k
+    given: Any = (*sizes, int(factors.zero_row), int(b.zero_columns), integer.FLIPS[a.dtype])
     tile = byte_tile.dot_tile(op.target, a.dtype)
     if tile is None or b.terms is None:
-        pairs = integer.integer_tile(op.target)
+        pairs, left = integer.integer_tile(op.target), [bits(a), None if zero is None else bits(zero), b.panels]
         size = integer.scratch_size(sizes.m, 2 * ceildiv(sizes.k, 2), pairs.rows)
         operands = [*left, b.zeros, y, op.temporary("int16", (op.options.threads, size))]
         types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
-        op.emit(integer.integer_gemm, operands, g=integer.Products(*(*given, size)), **pairs.statics, types=types, work=work // 60)
+        op.emit(
+            integer.integer_gemm, operands, g=integer.Products(*(*given, size)), **pairs.statics, types=types, work=work // 60
+        )
         return
-    size = integer.scratch_size(sizes.m, 4 * tile.depth(sizes.k), tile.rows, byte_tile.BLOCK)
-    operands = [*left, b.terms, step.factors, step.bias, y, op.temporary("uint8", (op.options.threads, size))]
-    types = ["u8", "u8", "i8", "i32", "f32", "f32", y.native, "u8"]
+    size = byte_tile.scratch_bytes(sizes.m, sizes.k, tile)
+    starts = emit_starts(op, b.terms, None if factors.zero_row else zero, a.dtype)
+    operands = [bits(a), b.panels, starts, step.factors, step.bias, y, op.temporary("uint8", (op.options.threads, size))]
+    types, g = ["u8", "i8", "i32", "f32", "f32", y.native, "u8"], integer.Products(*(*given, size))
     work = work // (1000 if tile.amx else 250) + sizes.batch * sizes.n * sizes.k // 40
-    g = integer.Products(*(*given, size))
     op.emit(byte_dots.dot_gemm, operands, g=g, out=step.rescaling, tile=tile, types=types, work=work)
+    if factors.zero_row or b.zero_columns:
+        operands = [bits(a), None if zero is None else bits(zero), b.terms, y]
+        work = sizes.batch * sizes.m * (sizes.n + sizes.k) // 8
+        line, types = b.terms.shape[-1], ["u8", "u8", "i32", "i32"]
+        op.emit(byte_dots.subtract_zeros, operands, g=g, line=line, middle=tile.middle, types=types, work=work)
+
+
+def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DType) -> Tensor:
+    """Return the sums from which columns start, (2, ..., n): addends - zero * sums of terms (..., TERMS, n), and their zero points.
+
+    `left` is the type of the left operand, to which `zero`, one for all, belongs. Constants are computed while lowering.
+    """
+    tile, known = byte_tile.dot_tile(op.target, left), None if zero is None else zero.constant
+    assert tile is not None
+    flip = integer.FLIPS[left]
+    if terms.constant is not None and (zero is None or known is not None):
+        point = (0 if known is None else int(known.reshape(-1)[0])) + (flip if left == "int8" else 0) - tile.middle
+        found = terms.constant
+        starts = found[..., 1, :] - np.int32(point) * found[..., 0, :]
+        return op.array(np.stack([starts, found[..., 2, :]]))
+    *batch, _, line = terms.shape
+    made = op.temporary("int32", (2, *batch, line))
+    count = product(batch)
+    given: dict[str, Any] = {"batch": count, "line": line, "flip": flip, "middle": tile.middle, "work": count * line // 4}
+    operands = [terms, None if zero is None else bits(zero), made]
+    op.emit(byte_dots.column_starts, operands, **given, types=["i32", "u8", "i32"])
+    return made
 
 
 # --- Packing

@@ -12,7 +12,6 @@ from typing import Any
 from ort_lite.native.lang import emitter
 from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, Epilogue
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.square import ask_for
 
 ROWS, DEPTH = 16, 64
 """The rows of a tile, and the bytes of a row."""
@@ -20,8 +19,8 @@ UPPER, LOWER, RIGHT = 4, 5, 6
 """The numbers of the tiles that hold rows 0 to 15 and 16 to 31 of the left operand, and the first of two of the right one.
 
 Tiles 0 to 3 hold sums: tile 2 * i + j those of half i of the rows and half j of the columns."""
-SOON = 8
-"""The cache lines of another panel that are prefetched in each step: a quarter of those that the step reads."""
+CONTINUED, KEPT = 1, 2
+"""The bits of a panel's mode: its sums continue those that are kept, 128 bytes a row; they are kept, and no result is written."""
 _NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|"
 
 
@@ -88,17 +87,17 @@ class TileBlock(_Tiles):
         super().__init__(sums.builder)
         self.sums, self.left, self.right = sums, left, right
         self.multiply = "tdpbssd" if signed else "tdpbusd"
-        self.starts, self.buffer = self.room(128), self.room(4 * 32 * 32)
+        self.buffer = self.room(4 * 32 * 32)
+        self.starts, self.partial = (self.builder.bitcast(x, self.buffer.type) for x in (right.starts, right.partial))
+        self.continued = sums.bit(right.mode, CONTINUED)
 
     def shift(self, pointer: Any, nbytes: Any) -> Any:
         """Return the pointer, moved by bytes."""
         return self.builder.gep(pointer, [nbytes if not isinstance(nbytes, int) else self.integer(nbytes)])
 
-    def compute(self, m: Any, first: list[Any]) -> None:
-        """Leave the sums of m rows, which start from two vectors `first`, in tiles 0 to 3, or in 0 and 1 if m is at most 16."""
+    def compute(self, m: Any) -> None:
+        """Leave the sums of m rows in tiles 0 to 3, or in 0 and 1 if m is at most 16."""
         builder = self.builder
-        for j, value in enumerate(first):
-            self.sums.builder.store(value, builder.bitcast(self.shift(self.starts, 64 * j), value.type.as_pointer()), align=64)
         with builder.if_else(builder.icmp_signed(">", m, self.integer(ROWS))) as (both, one):
             with both:
                 self._multiply(2)
@@ -108,28 +107,28 @@ class TileBlock(_Tiles):
     def _multiply(self, halves: int) -> None:
         builder, row = self.builder, self.left.row
         for tile in range(2 * halves):
-            self.call("tileloadd64", tile, self.shift(self.starts, 64 * (tile % 2)), self.integer(0))
+            under = self.shift(self.partial, 128 * ROWS * (tile // 2) + 64 * (tile % 2))
+            start = builder.select(self.continued, under, self.shift(self.starts, 64 * (tile % 2)))
+            self.call("tileloadd64", tile, start, builder.select(self.continued, self.integer(128), self.integer(0)))
         lower = builder.mul(row, self.integer(ROWS))
 
         def step(_: Any, values: Any) -> list[Any]:
-            x, b, soon = values
+            x, b = values
             self.call("tileloadd64", UPPER, x, row)
             if halves == 2:
                 self.call("tileloadd64", LOWER, self.shift(x, lower), row)
             for j in range(2):
                 self.call("tileloadd64", RIGHT + j, self.shift(b, 64 * j), self.integer(128))
-            for line in range(SOON):
-                ask_for(builder, self.shift(soon, 64 * line), 2)
             for i in range(halves):
                 for j in range(2):
                     self.call(self.multiply, 2 * i + j, UPPER + i, RIGHT + j)
-            return [self.shift(x, DEPTH), self.shift(b, 128 * ROWS), self.shift(soon, 64 * SOON)]
+            return [self.shift(x, DEPTH), self.shift(b, 128 * ROWS)]
 
         def along(at: Any, values: Any) -> list[Any]:
             x = self.shift(self.left.at, builder.mul(at, self.left.line))
             return self.sums.loop(self.integer(0), self.right.depth, DEPTH // 4, [x, *values], step)[1][1:]
 
-        self.sums.loop(self.integer(0), self.left.lines, 1, [self.right.b, self.right.soon], along)
+        self.sums.loop(self.integer(0), self.left.lines, 1, [self.right.b], along)
 
     def store_tiles(self, m: Any, target: Any, row: Any) -> None:
         """Write the sums of m rows to a target whose rows are `row` bytes apart."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, wmul, wsub
-from ort_lite_cpu.kernels.gemm.amx import TileBlock, at_most_32, begin_tiles, end_tiles
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, TERMS, DotTile
+from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
+from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, at_most_32, begin_tiles, end_tiles
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
     IntegerVectors,
@@ -27,45 +27,57 @@ from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
-STRIP = 1 << 18
+STRIP = 3 << 19
 """The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""
 
 
-class DotPanel(NamedTuple):
-    """A packed panel of a right operand, the terms of its columns, `line` apart, and the zero point of the left operand's bytes.
+PIECE = 8
+"""The most steps of tiles over k before the next panel is read: rows and a panel of so many bytes of k fit the first cache level."""
+UNCUT = 10
+"""The most steps that are not cut into pieces."""
+GROUP = 8
+"""The number of panels of which the sums of some rows are kept between pieces."""
 
-    `soon` is a panel that is read later, or this one. Each of the first four tiles prefetches a quarter of it.
-    """
+
+class RightMatrix(NamedTuple):
+    """A packed right operand, what belongs to its columns, and room for `GROUP` panels of sums."""
 
     b: Ptr
-    soon: Ptr
-    terms: Ptr
-    line: int
+    starts: Ptr
+    factors: Ptr
+    bias: Ptr
+    partial: Ptr
+
+
+class DotPanel(NamedTuple):
+    """A piece of a packed panel, and the sums from which its columns start: `starts`, or those of two tiles in `partial`, see `mode`."""
+
+    b: Ptr
+    starts: Ptr
     depth: int
-    point: int
+    partial: Ptr
+    mode: int
 
 
 @native
 @extents(
     a="walk(0, g.batch, g.a_step, g.m, g.k, g.k, 1)",
-    zero="walk(0, g.batch * g.m, g.zero_row)",
     b="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4 * tile.quads) * tile.quads"
     " * tile.vectors * tile.lanes * 4), ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 4 * tile.quads) * tile.quads"
     " * tile.vectors * tile.lanes * 4, 1)",
-    terms="walk(0, g.batch, g.b_step * (TERMS * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes),"
-    " TERMS * ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes, 1)",
+    starts="walk(0, g.batch, g.b_step * (ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes),"
+    " ceildiv(g.n, tile.vectors * tile.lanes) * tile.vectors * tile.lanes, 1)",
     factors="(g.n if out.spread else 1) if out.form else 0",
     bias="g.n if out.form == 2 else 0",
     c="g.batch * g.m * g.n",
-    scratch="(parts - 1) * g.size"
-    " + min(max(BLOCK, tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads)),"
-    " ceildiv(g.m, tile.rows) * tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads))",
+    scratch="(parts - 1) * g.size + tile.amx * PARTIAL"
+    " + min(max(BLOCK, tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads + 64 * tile.amx)),"
+    " ceildiv(g.m, tile.rows) * tile.rows * (4 * ceildiv(g.k, 4 * tile.quads) * tile.quads + 64 * tile.amx))",
 )
 def dot_gemm(
     a: Ptr,
-    zero: Ptr,
     b: Ptr,
-    terms: Ptr,
+    starts: Ptr,
     factors: Ptr,
     bias: Ptr,
     c: Ptr,
@@ -76,23 +88,21 @@ def dot_gemm(
     part: int,
     parts: int,
 ) -> int:
-    """c (batch, m, n) = out((a (batch, m, k) - zero) @ (b (batch, k, n) - its zero points) + addends), a 8-bit, b from `quads`.
+    """c (batch, m, n) = out(a (batch, m, k) @ b (batch, k, n) + starts (batch, n)), a 8-bit, b from `quads`.
 
-    terms (batch, TERMS, n) are those of the columns of b. Its zero points count if `g.zero_columns`: then, as with one zero point a
-    row of a, the result is int32. Rows of a that fill whole steps and need no flip are read in place, others from scratch
-    (parts, size). Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
+    Rows of a that `_read_in_place` are not copied to scratch (parts, size). Parts share blocks of rows and panels.
+    Spec: ONNX MatMulInteger-10.
     """
     width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
     across, share = (g.n + width - 1) // width, (g.m + parts - 1) // parts
-    there = g.flip == tile.middle and g.k == 4 * depth and (tile.amx == 0 or (address(a) | g.a_step) % 64 == 0)
-    block = block_rows(g.m, 4 * depth, tile.rows, parts, BLOCK)
+    there, row_bytes = _read_in_place(a, g, depth, tile), 4 * depth + 64 * tile.amx
+    block = block_rows(g.m, row_bytes, tile.rows, parts, BLOCK)
     if there:
         block = max((share + tile.rows - 1) // tile.rows, 1) * tile.rows
     down = (g.m + block - 1) // block
     scratch = shift(scratch, part * g.size)
-    point = 0 if g.zero_row else zero_point(zero, 0, g.flip) - tile.middle
+    held = shift(scratch, tile.amx * PARTIAL)
     first, last, left, right = grid(g.batch * down, across, block, width, part, parts)
-    some = max(STRIP // (depth * 4 * width + 1), 1)
     begin_tiles(tile.amx)
     for number in range(first, last):
         i, top = number // down, number % down * block
@@ -102,57 +112,117 @@ def dot_gemm(
         if there and tile.amx:
             whole = count
         for row in range(whole, count):
-            flip_bytes(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ tile.middle)
-        matrix, own = shift(b, i * g.b_step * across * depth * width * 4), shift(terms, i * g.b_step * TERMS * across * width)
-        rows, rest, under = LeftOperand(source, g.k, 0, 1), LeftOperand(scratch, 4 * depth, 0, 1), shift(target, whole * g.n)
-        for j in range(left, right, some):
-            end = min(j + some, right)
-            _strip(rows, matrix, own, factors, bias, point, target, whole, j, end, right, g, out, tile)
-            _strip(rest, matrix, own, factors, bias, point, under, count - whole, j, end, right, g, out, tile)
-        begin, end = left * width, min(right * width, g.n)
-        for row in range(count if g.zero_row or g.zero_columns else 0):
-            away, line = zero_point(zero, (i * g.m + top + row) * g.zero_row, g.flip), shift(target, row * g.n)
-            if g.zero_row:
-                take_off(line, own, like(c, away - tile.middle), begin, end)
-            if g.zero_columns:
-                total = like(c, sum_less(shift(source, row * g.k), g.k, away, g.flip))
-                take_off(line, shift(own, 2 * across * width), total, begin, end)
+            flip_bytes(shift(source, row * g.k), shift(held, (row - whole) * row_bytes), g.k, g.flip ^ tile.middle)
+        matrix, begin = shift(b, i * g.b_step * across * depth * width * 4), shift(starts, i * g.b_step * across * width)
+        w = RightMatrix(matrix, begin, factors, bias, as_sums(scratch))
+        _columns(LeftOperand(source, g.k, 0, 1), w, target, whole, left, right, g, out, tile)
+        _columns(LeftOperand(held, row_bytes, 0, 1), w, shift(target, whole * g.n), count - whole, left, right, g, out, tile)
     end_tiles(tile.amx)
     return OK
 
 
 @native
+def _read_in_place(a: Ptr, g: Products, depth: int, tile: DotTile) -> bool:
+    """Return True if rows of a are read where they are: whole steps of bytes as they are multiplied.
+
+    For tiles, rows also start at cache lines, and long ones are an odd number of lines: others share few sets of the first cache level.
+    """
+    same = g.flip == tile.middle and g.k == 4 * depth
+    aligned = (address(a) | g.a_step) % 64 == 0
+    return same and (tile.amx == 0 or (aligned and (g.k <= 64 * UNCUT or g.k // 64 % 2 == 1)))
+
+
+@native
+def _columns(
+    left: LeftOperand, w: RightMatrix, c: Ptr, m: int, begin: int, stop: int, g: Products, out: Rescaling, tile: DotTile
+) -> None:
+    """c (m, n) = out(left (m, k) @ w) for the panels from `begin` to `stop`, a group of panels after the other."""
+    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    cut = tile.amx == 1 and depth > UNCUT * tile.quads and m > FEW
+    group = GROUP if cut else max(STRIP // (depth * 4 * width + 1), 1)
+    for j in range(begin, stop, group):
+        for i in range(0, m, 2 * tile.rows):
+            rows = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
+            count, y = min(2 * tile.rows, m - i), shift(c, i * g.n)
+            _strip(rows, w, y, count, j, min(j + group, stop), g, out, PIECE * tile.quads if cut else depth, tile)
+
+
+@native
 def _strip(
     left: LeftOperand,
-    b: Ptr,
-    terms: Ptr,
-    factors: Ptr,
-    bias: Ptr,
-    point: int,
+    w: RightMatrix,
     c: Ptr,
     m: int,
     start: int,
     stop: int,
-    last: int,
     g: Products,
     out: Rescaling,
+    most: int,
     tile: DotTile,
 ) -> None:
-    """c (m, n) = out(left (m, k) @ b) for the panels from `start` to `stop`, a few rows after the other.
-
-    Meanwhile as many panels behind them are prefetched, up to `last`.
-    """
+    """c (m, n) = out(left (m, k) @ w) for the panels from `start` to `stop`, in pieces of k of about `most` fours."""
     width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
-    line, some = (g.n + width - 1) // width * width, 2 * tile.rows
-    for i in range(0, m, some):
+    pieces = max((depth + most - 1) // max(most, 1), 1)
+    size = (depth // tile.quads + pieces - 1) // pieces * tile.quads
+    for piece in range(pieces):
+        begin = piece * size
+        mode = (CONTINUED if piece > 0 else 0) | (KEPT if piece < pieces - 1 else 0)
+        x = LeftOperand(shift(left.at, 4 * begin), left.row, left.line, left.lines)
         for p in range(start, stop):
             j = p * width
-            x = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
-            own = shift(b, j * depth * 4)
-            soon = shift(own, (stop - start) * width * depth * 4 if i < 4 * tile.rows and p + stop - start < last else 0)
-            right = DotPanel(own, soon, shift(terms, j), line, depth, point)
-            end = Ending(shift(factors, j * out.spread), shift(bias, j), out.spread, out.zero)
-            dot_panel(x, right, end, shift(c, i * g.n + j), g.n, min(some, m - i), g.n - j, out.form, tile)
+            partial = shift(w.partial, (p - start) * 2 * tile.rows * width if pieces > 1 else 0)
+            right = DotPanel(
+                shift(w.b, (j * depth + begin * width) * 4), shift(w.starts, j), min(size, depth - begin), partial, mode
+            )
+            end = Ending(shift(w.factors, j * out.spread), shift(w.bias, j), out.spread, out.zero)
+            dot_panel(x, right, end, shift(c, j), g.n, m, g.n - j, out.form, tile)
+
+
+@native
+@extents(
+    a="walk(0, g.batch, g.a_step, g.m, g.k, g.k, 1)",
+    zero="walk(0, g.batch * g.m, g.zero_row)",
+    terms="walk(0, g.batch, g.b_step * (TERMS * line), TERMS * line, 1)",
+    c="g.batch * g.m * g.n",
+)
+def subtract_zeros(a: Ptr, zero: Ptr, terms: Ptr, c: Ptr, g: Products, line: int, middle: Static, part: int, parts: int) -> int:
+    """c (batch, m, n) -= (the zero points of rows of a) * sums of columns + (sums of rows of a) * (the zero points of columns).
+
+    terms (batch, TERMS, line) are those of the columns, `line` n or more. Each kind of zero points only if there is one a row, or if
+    `g.zero_columns`.
+    """
+    for row in span(g.batch * g.m, part, parts):
+        i, away = row // g.m, zero_point(zero, row * g.zero_row, g.flip)
+        own, target = shift(terms, i * g.b_step * TERMS * line), shift(c, row * g.n)
+        if g.zero_row:
+            take_off(target, own, like(c, away - middle), 0, g.n)
+        if g.zero_columns:
+            total = like(c, sum_less(shift(a, i * g.a_step + row % g.m * g.k), g.k, away, g.flip))
+            take_off(target, shift(own, 2 * line), total, 0, g.n)
+    return OK
+
+
+@native
+@extents(terms="batch * TERMS * line", zero="1", starts="2 * batch * line")
+def column_starts(
+    terms: Ptr, zero: Ptr, starts: Ptr, batch: int, line: int, flip: int, middle: Static, part: int, parts: int
+) -> int:
+    """starts (2, batch, line) = addends - the zero point of the left operand * sums, and zero points, of terms (batch, TERMS, line)."""
+    point = zero_point(zero, 0, flip) - middle
+    for i in span(batch, part, parts):
+        own = shift(terms, i * TERMS * line)
+        for j in range(line):
+            starts[i * line + j] = wsub(own[line + j], wmul(like(own, point), own[j]))
+            starts[(batch + i) * line + j] = own[2 * line + j]
+    return OK
+
+
+@emitter("*i32(*u8)")
+def as_sums(builder: Any, x: Any) -> Any:
+    """Return a pointer to bytes as one to sums."""
+    from llvmlite import ir
+
+    return builder.bitcast(x, ir.IntType(32).as_pointer())
 
 
 @native
@@ -213,7 +283,7 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
 def dot_panel(
     left: LeftOperand, right: DotPanel, end: Ending, c: Ptr, ldc: int, m: int, n: int, form: Static, tile: DotTile
 ) -> None:
-    """c (m, n) = end(left (m, lines, 4 * depth) @ one panel - point * sums + addends of its columns); rows of c `ldc` apart.
+    """c (m, n) = end(left (m, lines, 4 * depth) @ one panel + starts of its columns); rows of c `ldc` apart.
 
     In vector registers the last rows are computed `few` at a time, and the left operand has room for a multiple of these. A few rows
     that tiles would not fill are computed in vector registers, one by one, if these multiply the same bytes.
@@ -225,8 +295,7 @@ def dot_panel(
         i += 1
     while m - i > tile.rows - tile.few:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
-        soon = shift(right.soon, i // tile.rows * right.depth * tile.vectors * tile.lanes)
-        own = DotPanel(right.b, soon, right.terms, right.line, right.depth, right.point)
+        own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.amx, tile.middle, form)
         i += tile.rows
     while i < m:
@@ -236,7 +305,7 @@ def dot_panel(
 
 
 @emitter(
-    "void(*u8,i64,i64,i64,*i8,*i8,*i32,i64,i64,i64,*f32,*f32,i64,f32,*T,i64,i64,i64,static,static,static,static,static,static)",
+    "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,*f32,*f32,i64,f32,*T,i64,i64,i64,static,static,static,static,static,static)",
     needs=NEEDS,
 )
 def _tile(
@@ -255,25 +324,24 @@ def _tile(
     middle: int,
     form: int,
 ) -> None:
-    """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right - point * sums + addends)."""
+    """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right + starts)."""
     emit = ByteDots(builder, lanes)
-    factor = emit.splat(builder.neg(builder.trunc(right.point, emit.element)))
-    addends = emit.move(right.terms, right.line)
-    first = [
-        builder.add(builder.mul(emit.load(right.terms, j * lanes), factor), emit.load(addends, j * lanes))
-        for j in range(vectors)
-    ]
     epilogue = Epilogue(emit, end, form, vectors, n)
     if amx:
         block = TileBlock(emit, left, right, middle == 128)
 
         def compute(count: Any) -> None:
-            block.compute(count, first)
-            block.finish(count, n, c, ldc, epilogue)
+            block.compute(count)
+            kept = emit.bit(right.mode, KEPT)
+            with builder.if_else(kept) as (unfinished, done):
+                with unfinished:
+                    block.store_tiles(count, block.partial, emit.integer(128))
+                with done:
+                    block.finish(count, n, c, ldc, epilogue)
 
         at_most_32(block, m, compute)
         return
-    totals = _sums(emit, left, right, first, rows)
+    totals = _sums(emit, left, right, [emit.load(right.starts, j * lanes) for j in range(vectors)], rows)
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     for i in range(rows):
         target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]

@@ -15,10 +15,12 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, StaticInt, like, native, null, shift, span
 from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm.integer import Unpacked, beside, zero_point
+from ort_lite_cpu.kernels.gemm.integer import Unpacked, beside, scratch_size, zero_point
 
-BLOCK = 1 << 19
+BLOCK = 5 << 18
 """The most bytes in a block of rows that are copied: what the second cache level holds beside some panels."""
+PARTIAL = 1 << 16
+"""The bytes of sums that are kept between pieces of k, see `byte_dots.GROUP`."""
 FEW = 4
 """The rows of the register tile for the last rows: enough for the latency of the instruction."""
 TERMS = 3
@@ -60,6 +62,11 @@ def dot_tile(target: Target, left: str = "uint8") -> DotTile | None:
     if target.has_vnni:
         return DotTile(14, 2, 16, 0, FEW, 1, 0) if target.has("avx512f") else DotTile(6, 2, 8, 0, FEW, 1, 0)
     return DotTile(10, 2, 4, 128, FEW, 1, 0) if target.has("neon,dotprod") else None
+
+
+def scratch_bytes(m: Dim, k: Dim, tile: DotTile) -> Dim:
+    """Return the bytes of scratch that a part of a product needs."""
+    return scratch_size(m, 4 * tile.depth(k) + 64 * tile.amx, tile.rows, BLOCK) + PARTIAL * tile.amx
 
 
 def quads(b: Array, tile: DotTile) -> Array:

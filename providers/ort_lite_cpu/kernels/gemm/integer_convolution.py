@@ -13,11 +13,11 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span
 from ort_lite_cpu.kernels.gemm.amx import begin_tiles, end_tiles
 from ort_lite_cpu.kernels.gemm.byte_dots import DotPanel, dot_panel, flip_bytes, sum_less, take_off
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, TERMS, DotTile, quads
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, DotTile, quads
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point
-from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, Ending, Rescaling
+from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile
 
 
@@ -45,6 +45,8 @@ class LeftBytes(NamedTuple):
     """128 for int8, 0 for uint8."""
     size: int
     """The elements of scratch that each part has."""
+    zeros: int
+    """1 if there are zero points of columns to be subtracted, else 0."""
 
 
 @native
@@ -102,7 +104,7 @@ def integer_conv(
     zero="1",
     w="g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes * 4"
     " * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads",
-    terms="g.groups * TERMS * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    starts="(1 + left.zeros) * g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
     factors="(g.o if out.spread else 1) if out.form else 0",
     y="g.n * g.od * g.oh * g.ow * g.o",
     scratch="(parts - 1) * left.size"
@@ -114,7 +116,7 @@ def dot_conv(
     x: Ptr,
     zero: Ptr,
     w: Ptr,
-    terms: Ptr,
+    starts: Ptr,
     factors: Ptr,
     y: Ptr,
     scratch: Ptr,
@@ -126,10 +128,10 @@ def dot_conv(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, od, oh, ow, o) = out(conv(x (n, id, ih, iw, c) - zero, w - its zero points) + addends), w = `quads` of `filter_matrices`.
+    """y (n, od, oh, ow, o) = out(conv(x (n, id, ih, iw, c), w) + starts (groups, outputs)), w = `quads` of `filter_matrices`.
 
-    terms (groups, TERMS, outputs) are those of the columns of w. Zero points of w are subtracted if the result is int32: they are 0
-    otherwise. For the rest see `integer_conv`. Spec: ONNX ConvInteger-10.
+    x is padded with `zero`. If `left.zeros`, zero points of the columns of w are behind the starts, and are subtracted from sums of
+    int32. For the rest see `integer_conv`. Spec: ONNX ConvInteger-10.
     """
     width, steps = tile.vectors * tile.lanes, 4 * tile.quads
     depth = (window.kd * window.kh * window.kw * g.channels + steps - 1) // steps * tile.quads
@@ -148,28 +150,16 @@ def dot_conv(
             for p in range(max(begin - group * across, 0), min(stop - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
                 column = group * g.outputs + p * width
-                own = shift(terms, (group * TERMS * across + p) * width)
+                right = DotPanel(shift(w, at * depth * 4), shift(starts, at), depth, starts, 0)
                 corner, rows = shift(y, top * g.o + column), LeftOperand(scratch, 4 * depth, 0, 1)
-                right = DotPanel(shift(w, at * depth * 4), shift(w, at * depth * 4), own, across * width, depth, point)
                 end = Ending(shift(factors, column * out.spread), factors, out.spread, out.zero)
                 dot_panel(rows, right, end, corner, g.o, count, inside, out.form, tile)
-                if out.form == SUMS:
-                    away = shift(own, 2 * across * width)
-                    _take_off_zeros(scratch, corner, away, g.o, count, min(inside, width), 4 * depth, point, tile.middle)
+                away = shift(starts, (g.groups * across * width) + at)
+                for row in range(count if left.zeros else 0):
+                    total = sum_less(shift(scratch, row * 4 * depth), 4 * depth, point + tile.middle, tile.middle)
+                    take_off(shift(corner, row * g.o), away, like(y, total), 0, min(inside, width))
     end_tiles(tile.amx)
     return OK
-
-
-@native
-def _take_off_zeros(x: Ptr, y: Ptr, away: Ptr, row: int, count: int, n: int, depth: int, point: int, middle: int) -> None:
-    """y (count, n), rows `row` apart, -= the sums of rows of (x (count, depth) - point) * away (n,), unless all of these are 0."""
-    used = False
-    for j in range(n):
-        used = used or away[j] != 0
-    if used:
-        for i in range(count):
-            total = like(y, sum_less(shift(x, i * depth), depth, point + middle, middle))
-            take_off(shift(y, i * row), away, total, 0, n)
 
 
 @native
@@ -209,29 +199,26 @@ ROWS = 8
 @extents(
     x="g.n * max((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0) * max((g.ow - 1) * window.sw + window.kw, 0) * g.c"
     " + tile.rows * window.sw * g.c + 4 * tile.quads",
-    zero="1",
     w="ceildiv(g.o, tile.vectors * tile.lanes) * window.kh * ceildiv(window.kw * g.c, 4 * tile.quads) * tile.quads"
     " * tile.vectors * tile.lanes * 4",
-    terms="TERMS * ceildiv(g.o, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
+    starts="ceildiv(g.o, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
     factors="(g.o if out.spread else 1) if out.form else 0",
     y="g.n * g.oh * g.ow * g.o",
 )
 def dot_conv_lines(
     x: Ptr,
-    zero: Ptr,
     w: Ptr,
-    terms: Ptr,
+    starts: Ptr,
     factors: Ptr,
     y: Ptr,
     g: ConvolutionShape,
     window: Window,
-    flip: int,
     out: Rescaling,
     tile: DotTile,
     part: int,
     parts: int,
 ) -> int:
-    """y (n, oh, ow, o) = out(conv(x - zero, w) + addends), x from `pad_image`, w from `line_quads`, without groups.
+    """y (n, oh, ow, o) = out(conv(x, w) + starts (o,)), x from `pad_image`, w from `line_quads`, without groups.
 
     The input of the taps of a line is one run of memory, and that of the next pixel begins `sw` pixels further: nothing is gathered.
     Tiles of pixels end with their line, and read up to `rows` pixels beyond it, which are not stored. Spec: ONNX ConvInteger-10.
@@ -240,13 +227,12 @@ def dot_conv_lines(
     line = window.kh * depth * 4
     across, pitch = (g.o + width - 1) // width, ((g.ow - 1) * window.sw + window.kw) * g.c
     h = (g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1
-    point = zero_point(zero, 0, flip) - tile.middle
     first, last, begin, stop = grid(g.n * g.oh, across, window.sh * pitch, line * width, part, parts)
     begin_tiles(tile.amx)
     for top in range(first, last, ROWS):
         for p in range(begin, stop):
             j = p * width
-            right = DotPanel(shift(w, j * line), shift(w, j * line), shift(terms, j), across * width, depth, point)
+            right = DotPanel(shift(w, j * line), shift(starts, j), depth, starts, 0)
             end = Ending(shift(factors, j * out.spread), factors, out.spread, out.zero)
             for row in range(top, min(top + ROWS, last)):
                 source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch)
