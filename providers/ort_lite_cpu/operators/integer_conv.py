@@ -176,7 +176,7 @@ def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> 
         operands = [*case.left, packed.panels, y, op.temporary("int16", (op.options.threads, size))]
         op.emit(integer_convolution.integer_conv, operands, **given, **pairs.statics, flip=case.flip, size=size)
         return
-    size = integer.scratch_size(sizes.pixels, 4 * tile.depth(depth), tile.rows, byte_tile.BLOCK)
+    size = byte_tile.scratch_bytes(sizes.pixels, depth, tile)
     starts = emit_starts(op, packed.terms, case.zero, case.x.dtype)
     operands = [*case.left, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
     types = ["u8", "u8", "i8", "i32", "f32", y.native, "u8"]

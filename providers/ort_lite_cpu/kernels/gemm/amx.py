@@ -6,7 +6,6 @@ releases them before it returns, so that a thread which is interrupted elsewhere
 Spec: Intel SDM, volume 1, chapter 18.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from ort_lite.native.lang import emitter
@@ -24,12 +23,17 @@ CONTINUED, KEPT = 1, 2
 _NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|"
 
 
-@emitter("void(static)", needs=_NEEDS)
-def begin_tiles(builder: Any, amx: bool) -> None:
-    """Configure tiles of 16 rows, if `amx`."""
+@emitter("void(i64,static)", needs=_NEEDS)
+def configure_tiles(builder: Any, rows: Any, amx: bool) -> None:
+    """Configure tiles for blocks of min(rows, 32) rows, if `amx`. O(400 cycles)."""
     if amx:
         emit = _Tiles(builder)
-        emit.configure(emit.integer(ROWS), emit.integer(ROWS))
+        most, least = emit.integer(ROWS), emit.integer(1)
+        beyond = builder.sub(rows, most)
+        low, high = builder.icmp_signed("<", rows, least), builder.icmp_signed(">", rows, most)
+        upper = builder.select(high, most, builder.select(low, least, rows))
+        lower = builder.select(builder.icmp_signed("<", beyond, least), least, beyond)
+        emit.configure(upper, builder.select(builder.icmp_signed(">", lower, most), most, lower))
 
 
 @emitter("void(static)", needs=_NEEDS)
@@ -169,18 +173,3 @@ class TileBlock(_Tiles):
             return [self.shift(source, 128), builder.gep(target, [ldc])]
 
         self.sums.loop(self.integer(0), m, 1, [self.buffer, c], row_of)
-
-
-def at_most_32(emit: _Tiles, m: Any, block: Callable[[Any], None]) -> None:
-    """Emit a block of min(m, 32) rows; tiles have fewer rows meanwhile if there are fewer than 32, so that none beyond is read."""
-    builder = emit.builder
-    short = builder.icmp_signed("<", m, emit.integer(2 * ROWS))
-    rows = builder.select(short, m, emit.integer(2 * ROWS))
-    with builder.if_then(short):
-        fits = builder.icmp_signed("<", rows, emit.integer(ROWS))
-        over = builder.icmp_signed(">", rows, emit.integer(ROWS))
-        beyond = builder.sub(rows, emit.integer(ROWS))
-        emit.configure(builder.select(fits, rows, emit.integer(ROWS)), builder.select(over, beyond, emit.integer(1)))
-    block(rows)
-    with builder.if_then(short):
-        emit.configure(emit.integer(ROWS), emit.integer(ROWS))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
-from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, at_most_32, begin_tiles, end_tiles
+from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, configure_tiles, end_tiles
 from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
@@ -49,8 +49,16 @@ class RightMatrix(NamedTuple):
     partial: Ptr
 
 
+class ProductShape(NamedTuple):
+    """The columns of a product, the elements from one row of its result to the next, and the fours of k."""
+
+    n: int
+    ldc: int
+    depth: int
+
+
 class DotPanel(NamedTuple):
-    """A piece of a packed panel, and the sums from which its columns start: `starts`, or those of two tiles in `partial`, see `mode`."""
+    """A piece of a packed panel, and the sums that its columns start from: `starts`, or those of two tiles in `partial`, by `mode`."""
 
     b: Ptr
     starts: Ptr
@@ -103,7 +111,6 @@ def dot_gemm(
     scratch = shift(scratch, part * g.size)
     held = shift(scratch, tile.amx * PARTIAL)
     first, last, left, right = grid(g.batch * down, across, block, width, part, parts)
-    begin_tiles(tile.amx)
     for number in range(first, last):
         i, top = number // down, number % down * block
         count = min(block, g.m - top)
@@ -115,8 +122,11 @@ def dot_gemm(
             flip_bytes(shift(source, row * g.k), shift(held, (row - whole) * row_bytes), g.k, g.flip ^ tile.middle)
         matrix, begin = shift(b, i * g.b_step * across * depth * width * 4), shift(starts, i * g.b_step * across * width)
         w = RightMatrix(matrix, begin, factors, bias, as_sums(scratch))
-        _columns(LeftOperand(source, g.k, 0, 1), w, target, whole, left, right, g, out, tile)
-        _columns(LeftOperand(held, row_bytes, 0, 1), w, shift(target, whole * g.n), count - whole, left, right, g, out, tile)
+        shape = ProductShape(g.n, g.n, depth)
+        dot_rows(LeftOperand(source, g.k, 0, 1), w, target, whole, left, right, shape, out, tile)
+        dot_rows(
+            LeftOperand(held, row_bytes, 0, 1), w, shift(target, whole * g.n), count - whole, left, right, shape, out, tile
+        )
     end_tiles(tile.amx)
     return OK
 
@@ -133,18 +143,31 @@ def _read_in_place(a: Ptr, g: Products, depth: int, tile: DotTile) -> bool:
 
 
 @native
-def _columns(
-    left: LeftOperand, w: RightMatrix, c: Ptr, m: int, begin: int, stop: int, g: Products, out: Rescaling, tile: DotTile
+def dot_rows(
+    left: LeftOperand, w: RightMatrix, c: Ptr, m: int, begin: int, stop: int, g: ProductShape, out: Rescaling, tile: DotTile
 ) -> None:
     """c (m, n) = out(left (m, k) @ w) for the panels from `begin` to `stop`, a group of panels after the other."""
-    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    width, depth = tile.vectors * tile.lanes, g.depth
     cut = tile.amx == 1 and depth > UNCUT * tile.quads and m > FEW
     group = GROUP if cut else max(STRIP // (depth * 4 * width + 1), 1)
+    most, whole = PIECE * tile.quads if cut else depth, whole_rows(m, tile)
     for j in range(begin, stop, group):
-        for i in range(0, m, 2 * tile.rows):
+        end = min(j + group, stop)
+        if whole > 0:
+            configure_tiles(tile.rows, tile.amx)
+        for i in range(0, whole, 2 * tile.rows):
             rows = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
-            count, y = min(2 * tile.rows, m - i), shift(c, i * g.n)
-            _strip(rows, w, y, count, j, min(j + group, stop), g, out, PIECE * tile.quads if cut else depth, tile)
+            _strip(rows, w, shift(c, i * g.ldc), min(2 * tile.rows, whole - i), j, end, g, out, most, tile)
+        if whole < m:
+            configure_tiles(m - whole, tile.amx)
+            rows = LeftOperand(shift(left.at, whole * left.row), left.row, left.line, left.lines)
+            _strip(rows, w, shift(c, whole * g.ldc), m - whole, j, end, g, out, most if m - whole > FEW else depth, tile)
+
+
+@native
+def whole_rows(m: int, tile: DotTile) -> int:
+    """Return the rows of m that are computed with one configuration of tiles: those of whole blocks; all in vector registers."""
+    return m // tile.rows * tile.rows if tile.amx else m
 
 
 @native
@@ -155,13 +178,13 @@ def _strip(
     m: int,
     start: int,
     stop: int,
-    g: Products,
+    g: ProductShape,
     out: Rescaling,
     most: int,
     tile: DotTile,
 ) -> None:
     """c (m, n) = out(left (m, k) @ w) for the panels from `start` to `stop`, in pieces of k of about `most` fours."""
-    width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
+    width, depth = tile.vectors * tile.lanes, g.depth
     pieces = max((depth + most - 1) // max(most, 1), 1)
     size = (depth // tile.quads + pieces - 1) // pieces * tile.quads
     for piece in range(pieces):
@@ -175,7 +198,7 @@ def _strip(
                 shift(w.b, (j * depth + begin * width) * 4), shift(w.starts, j), min(size, depth - begin), partial, mode
             )
             end = Ending(shift(w.factors, j * out.spread), shift(w.bias, j), out.spread, out.zero)
-            dot_panel(x, right, end, shift(c, j), g.n, m, g.n - j, out.form, tile)
+            dot_panel(x, right, end, shift(c, j), g.ldc, m, g.n - j, out.form, tile)
 
 
 @native
@@ -285,8 +308,9 @@ def dot_panel(
 ) -> None:
     """c (m, n) = end(left (m, lines, 4 * depth) @ one panel + starts of its columns); rows of c `ldc` apart.
 
-    In vector registers the last rows are computed `few` at a time, and the left operand has room for a multiple of these. A few rows
-    that tiles would not fill are computed in vector registers, one by one, if these multiply the same bytes.
+    In vector registers the last rows are computed `few` at a time, and the left operand has room for a multiple of these. Tiles are
+    configured for m, which is a multiple of their rows or below. A few rows that would not fill them are computed in vector registers,
+    one by one, if these multiply the same bytes.
     """
     i = 0
     while tile.amx and tile.middle == 0 and m <= FEW and i < m:
@@ -329,17 +353,14 @@ def _tile(
     epilogue = Epilogue(emit, end, form, vectors, n)
     if amx:
         block = TileBlock(emit, left, right, middle == 128)
-
-        def compute(count: Any) -> None:
-            block.compute(count)
-            kept = emit.bit(right.mode, KEPT)
-            with builder.if_else(kept) as (unfinished, done):
-                with unfinished:
-                    block.store_tiles(count, block.partial, emit.integer(128))
-                with done:
-                    block.finish(count, n, c, ldc, epilogue)
-
-        at_most_32(block, m, compute)
+        short = builder.icmp_signed("<", m, emit.integer(rows))
+        count = builder.select(short, m, emit.integer(rows))
+        block.compute(count)
+        with builder.if_else(emit.bit(right.mode, KEPT)) as (unfinished, done):
+            with unfinished:
+                block.store_tiles(count, block.partial, emit.integer(128))
+            with done:
+                block.finish(count, n, c, ldc, epilogue)
         return
     totals = _sums(emit, left, right, [emit.load(right.starts, j * lanes) for j in range(vectors)], rows)
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))

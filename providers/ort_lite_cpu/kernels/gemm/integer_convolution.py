@@ -11,9 +11,20 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span
-from ort_lite_cpu.kernels.gemm.amx import begin_tiles, end_tiles
-from ort_lite_cpu.kernels.gemm.byte_dots import DotPanel, dot_panel, flip_bytes, sum_less, take_off
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, DotTile, quads
+from ort_lite_cpu.kernels.gemm.amx import configure_tiles, end_tiles
+from ort_lite_cpu.kernels.gemm.byte_dots import (
+    DotPanel,
+    ProductShape,
+    RightMatrix,
+    as_sums,
+    dot_panel,
+    dot_rows,
+    flip_bytes,
+    sum_less,
+    take_off,
+    whole_rows,
+)
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, PARTIAL, DotTile, quads
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point
@@ -107,10 +118,11 @@ def integer_conv(
     starts="(1 + left.zeros) * g.groups * ceildiv(g.outputs, tile.vectors * tile.lanes) * tile.vectors * tile.lanes",
     factors="(g.o if out.spread else 1) if out.form else 0",
     y="g.n * g.od * g.oh * g.ow * g.o",
-    scratch="(parts - 1) * left.size"
-    " + min(max(BLOCK, tile.rows * 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads),"
-    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * 4"
-    " * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads)",
+    scratch="(parts - 1) * left.size + tile.amx * PARTIAL"
+    " + min(max(BLOCK, tile.rows * (64 * tile.amx"
+    " + 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads)),"
+    " ceildiv(g.n * g.od * g.oh * g.ow, tile.rows) * tile.rows * (64 * tile.amx"
+    " + 4 * ceildiv(window.kd * window.kh * window.kw * g.channels, 4 * tile.quads) * tile.quads))",
 )
 def dot_conv(
     x: Ptr,
@@ -136,28 +148,27 @@ def dot_conv(
     width, steps = tile.vectors * tile.lanes, 4 * tile.quads
     depth = (window.kd * window.kh * window.kw * g.channels + steps - 1) // steps * tile.quads
     across, pixels = (g.outputs + width - 1) // width, g.n * g.od * g.oh * g.ow
-    block = block_rows(pixels, 4 * depth, tile.rows, parts, BLOCK)
-    point = zero_point(zero, 0, left.flip) - tile.middle
+    row_bytes, point = 4 * depth + 64 * tile.amx, zero_point(zero, 0, left.flip) - tile.middle
+    block = block_rows(pixels, row_bytes, tile.rows, parts, BLOCK)
     scratch = shift(scratch, part * left.size)
+    held = shift(scratch, tile.amx * PARTIAL)
     first, last, begin, stop = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
-    begin_tiles(tile.amx)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
         for group in range(begin // across, (stop + across - 1) // across):
             source, turn = shift(x, group * g.channels), left.flip ^ tile.middle
-            _gather(source, scratch, g, window, top, count, 4 * depth, 0, turn, point, True)
-            for p in range(max(begin - group * across, 0), min(stop - group * across, across)):
-                at, inside = (group * across + p) * width, g.outputs - p * width
-                column = group * g.outputs + p * width
-                right = DotPanel(shift(w, at * depth * 4), shift(starts, at), depth, starts, 0)
-                corner, rows = shift(y, top * g.o + column), LeftOperand(scratch, 4 * depth, 0, 1)
-                end = Ending(shift(factors, column * out.spread), factors, out.spread, out.zero)
-                dot_panel(rows, right, end, corner, g.o, count, inside, out.form, tile)
-                away = shift(starts, (g.groups * across * width) + at)
-                for row in range(count if left.zeros else 0):
-                    total = sum_less(shift(scratch, row * 4 * depth), 4 * depth, point + tile.middle, tile.middle)
-                    take_off(shift(corner, row * g.o), away, like(y, total), 0, min(inside, width))
+            _gather(source, held, g, window, top, count, row_bytes, 0, turn, point, True)
+            at, column, corner = group * across * width, group * g.outputs, shift(y, top * g.o + group * g.outputs)
+            scales = shift(factors, column * out.spread)
+            w_ = RightMatrix(shift(w, at * depth * 4), shift(starts, at), scales, factors, as_sums(scratch))
+            i, j = max(begin - group * across, 0), min(stop - group * across, across)
+            rows, shape = LeftOperand(held, row_bytes, 0, 1), ProductShape(g.outputs, g.o, depth)
+            dot_rows(rows, w_, corner, count, i, j, shape, out, tile)
+            away = shift(starts, (g.groups * across * width) + at)
+            for row in range(count if left.zeros else 0):
+                total = sum_less(shift(held, row * row_bytes), 4 * depth, point + tile.middle, tile.middle)
+                take_off(shift(corner, row * g.o), away, like(y, total), i * width, min(j * width, g.outputs))
     end_tiles(tile.amx)
     return OK
 
@@ -228,16 +239,21 @@ def dot_conv_lines(
     across, pitch = (g.o + width - 1) // width, ((g.ow - 1) * window.sw + window.kw) * g.c
     h = (g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1
     first, last, begin, stop = grid(g.n * g.oh, across, window.sh * pitch, line * width, part, parts)
-    begin_tiles(tile.amx)
+    whole = whole_rows(g.ow, tile)
     for top in range(first, last, ROWS):
-        for p in range(begin, stop):
-            j = p * width
-            right = DotPanel(shift(w, j * line), shift(starts, j), depth, starts, 0)
-            end = Ending(shift(factors, j * out.spread), factors, out.spread, out.zero)
-            for row in range(top, min(top + ROWS, last)):
-                source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch)
-                seen = LeftOperand(source, window.sw * g.c, window.dh * pitch, window.kh)
-                dot_panel(seen, right, end, shift(y, row * g.ow * g.o + j), g.o, g.ow, g.o - j, out.form, tile)
+        bottom = min(top + ROWS, last)
+        for pixel in range(0, g.ow, max(whole, 1)):
+            count = whole if pixel < whole else g.ow - pixel
+            configure_tiles(tile.rows if pixel < whole else count, tile.amx)
+            for p in range(begin, stop):
+                j = p * width
+                right = DotPanel(shift(w, j * line), shift(starts, j), depth, starts, 0)
+                end = Ending(shift(factors, j * out.spread), factors, out.spread, out.zero)
+                for row in range(top, bottom):
+                    source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch + pixel * window.sw * g.c)
+                    seen = LeftOperand(source, window.sw * g.c, window.dh * pitch, window.kh)
+                    target = shift(y, (row * g.ow + pixel) * g.o + j)
+                    dot_panel(seen, right, end, target, g.o, count, g.o - j, out.form, tile)
     end_tiles(tile.amx)
     return OK
 
