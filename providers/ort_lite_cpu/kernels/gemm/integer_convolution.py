@@ -242,7 +242,7 @@ def dot_conv_lines(
     whole = whole_rows(g.ow, tile)
     for top in range(first, last, ROWS):
         bottom = min(top + ROWS, last)
-        for pixel in range(0, g.ow, max(whole, 1)):
+        for pixel in range(0, g.ow, whole if whole > 0 else max(g.ow, 1)):
             count = whole if pixel < whole else g.ow - pixel
             configure_tiles(tile.rows if pixel < whole else count, tile.amx)
             for p in range(begin, stop):
