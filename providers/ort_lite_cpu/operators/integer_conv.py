@@ -13,7 +13,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution
+from ort_lite_cpu.kernels.gemm.dot_depthwise import DepthwiseForm, dot_depthwise, tap_words
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -134,8 +136,7 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     source = op.constant(case.weight)
     centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
     if source is not None and centred is not None and sizes.is_depthwise:
-        taps = centred.reshape(sizes.groups, -1).T
-        return _emit_depthwise, Packed(op.pack(source, f"integer taps {_text(op, case.zero_w)}", lambda: taps))
+        return _depthwise_form(case, source, centred)
     if source is not None and centred is not None and _has_lines(case, centred):
         return _emit_lines, _pack_lines(case, source, centred)
     packed = _filters(case)
@@ -144,19 +145,64 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     return _emit_gathered, packed
 
 
-def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
-    """y = conv(x - zero, w), one channel at a time."""
-    lanes, g = integer.integer_tile(case.op.target).lanes, case.sizes.shape
-    operands = [case.x, case.zero, packed.panels, y]
-    case.op.emit(
-        integer_depthwise,
-        operands,
-        g=g,
-        window=case.sizes.window,
-        lanes=lanes,
-        signed=case.x.dtype == "int8",
-        work=case.sizes.work * 2,
+def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[Emission, Packed]:
+    """Return how a depthwise convolution is computed, and its weight as that reads it."""
+    op, sizes, tile, form = case.op, case.sizes, byte_tile.vector_tile(case.op.target), _text(case.op, case.zero_w)
+    taps = centred.reshape(sizes.groups, -1)
+    addends = np.zeros(sizes.groups, np.int32) if case.bias is None else case.bias
+    wide = tile is not None and sizes.groups >= tile.lanes
+    if wide and _is_flat(sizes) and centred.min() >= -128 and centred.max() <= 127:
+        words = op.pack(source, f"tap words {form}", lambda: tap_words(centred.reshape(sizes.groups, *centred.shape[-2:])))
+        terms = np.stack([taps.sum(1, dtype=np.int32), addends, np.zeros_like(addends)])
+        return _emit_dot_depthwise, Packed(words, None, op.array(terms), addends=case.bias is not None)
+    factors = op.pack(source, f"integer taps {form}", lambda: taps.T)
+    return _emit_depthwise, Packed(factors, None, op.array(addends), addends=case.bias is not None)
+
+
+def _is_flat(sizes: Geometry) -> bool:
+    """Return True for two axes, adjacent taps and padding that is known."""
+    flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
+    return flat and all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
+
+
+def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = step(conv(x - zero, w)) of an image that is padded first, one channel at a time."""
+    op, sizes, tile = case.op, case.sizes, byte_tile.vector_tile(case.op.target)
+    assert tile is not None and packed.terms is not None
+    window = sizes.window
+    padded = _pad(case, tile, 0)
+    starts = emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle)
+    form: Any = (sizes.kernel[1], sizes.kernel[2], sizes.strides[2], tile.lanes)
+    given: dict[str, Any] = {
+        "types": ["u8", "i8", "i32", "f32", y.native],
+        "work": sizes.work // 4,
+        "form": DepthwiseForm(*form),
+    }
+    lines: dict[str, Any] = {"step": window.sh, "dilation": window.dh}
+    op.emit(
+        dot_depthwise, [padded, packed.panels, starts, step.factors, y], g=sizes.shape, **lines, out=step.rescaling, **given
     )
+
+
+def _pad(case: IntegerConv, tile: byte_tile.DotTile, beyond: Dim) -> Tensor:
+    """Return the image with zero points around it, as bytes that the tile multiplies, and room for as many bytes behind it."""
+    op, g, window = case.op, case.sizes.shape, case.sizes.window
+    h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
+    wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
+    size = g.n * h * wide * g.c
+    padded = op.temporary("uint8", (size + beyond,))
+    given: dict[str, Any] = {"h": h, "w": wide, "flip": case.flip, "middle": tile.middle, "work": size // 16}
+    op.emit(integer_convolution.pad_image, [*case.left, padded], g=g, window=window, **given, types=["u8", "u8", "u8"])
+    return padded
+
+
+def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+    """y = step(conv(x - zero, w)), one channel at a time."""
+    lanes, g, window = integer.integer_tile(case.op.target).lanes, case.sizes.shape, case.sizes.window
+    operands = [case.x, case.zero, packed.panels, packed.terms, step.factors, y]
+    types = [case.x.native, case.x.native, "i16", "i32", "f32", y.native]
+    form: dict[str, Any] = {"lanes": lanes, "signed": case.x.dtype == "int8", "types": types, "work": case.sizes.work * 2}
+    case.op.emit(integer_depthwise, operands, g=g, window=window, out=step.rescaling, **form)
 
 
 def _emit_pointwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
@@ -177,7 +223,7 @@ def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> 
         op.emit(integer_convolution.integer_conv, operands, **given, **pairs.statics, flip=case.flip, size=size)
         return
     size = byte_tile.scratch_bytes(sizes.pixels, depth, tile)
-    starts = emit_starts(op, packed.terms, case.zero, case.x.dtype)
+    starts = emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle)
     operands = [*case.left, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
     types = ["u8", "u8", "i8", "i32", "f32", y.native, "u8"]
     numbers: list[Any] = [case.flip, size, int(packed.zero_columns)]
@@ -190,10 +236,8 @@ def _has_lines(case: IntegerConv, centred: Array) -> bool:
     sizes, tile = case.sizes, case.tile
     if tile is None or sizes.groups != 1 or sizes.is_pointwise:
         return False
-    flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
-    inside = all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
     wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_tile.FEW
-    return flat and inside and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
+    return _is_flat(sizes) and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
 
 
 def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
@@ -213,14 +257,10 @@ def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> Non
     op, sizes, tile = case.op, case.sizes, case.tile
     assert tile is not None
     g, window = sizes.shape, sizes.window
-    h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
-    wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
-    padded = op.temporary("uint8", (g.n * h * wide * g.c + tile.rows * window.sw * g.c + 4 * tile.quads,))
-    given: dict[str, Any] = {"h": h, "w": wide, "flip": case.flip, "middle": tile.middle, "work": g.n * h * wide * g.c // 16}
-    op.emit(integer_convolution.pad_image, [*case.left, padded], g=g, window=window, **given, types=["u8", "u8", "u8"])
+    padded = _pad(case, tile, tile.rows * window.sw * g.c + 4 * tile.quads)
     assert packed.terms is not None
-    operands = [padded, packed.panels, emit_starts(op, packed.terms, case.zero, case.x.dtype), step.factors, y]
-    given = {"types": ["u8", "i8", "i32", "f32", y.native], "work": sizes.work // (16 if tile.amx else 4)}
+    operands = [padded, packed.panels, emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle), step.factors, y]
+    given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native], "work": sizes.work // (16 if tile.amx else 4)}
     op.emit(integer_convolution.dot_conv_lines, operands, g=g, window=window, out=step.rescaling, tile=tile, **given)
 
 

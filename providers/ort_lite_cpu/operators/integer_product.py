@@ -217,7 +217,7 @@ def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLA
         )
         return
     size = byte_tile.scratch_bytes(sizes.m, sizes.k, tile)
-    starts = emit_starts(op, b.terms, None if factors.zero_row else zero, a.dtype)
+    starts = emit_starts(op, b.terms, None if factors.zero_row else zero, a.dtype, tile.middle)
     operands = [bits(a), b.panels, starts, step.factors, step.bias, y, op.temporary("uint8", (op.options.threads, size))]
     types, g = ["u8", "i8", "i32", "f32", "f32", y.native, "u8"], integer.Products(*(*given, size))
     work = work // (1000 if tile.amx else 250) + sizes.batch * sizes.n * sizes.k // 40
@@ -229,23 +229,22 @@ def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLA
         op.emit(byte_dots.subtract_zeros, operands, g=g, line=line, middle=tile.middle, types=types, work=work)
 
 
-def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DType) -> Tensor:
+def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DType, middle: int) -> Tensor:
     """Return the sums from which columns start, (2, ..., n): addends - zero * sums of terms (..., TERMS, n), and their zero points.
 
-    `left` is the type of the left operand, to which `zero`, one for all, belongs. Constants are computed while lowering.
+    `left` is the type of the left operand, to which `zero`, one for all, belongs; `middle` that of the tile. Constants are computed
+    while lowering.
     """
-    tile, known = byte_tile.dot_tile(op.target, left), None if zero is None else zero.constant
-    assert tile is not None
-    flip = integer.FLIPS[left]
+    known, flip = None if zero is None else zero.constant, integer.FLIPS[left]
     if terms.constant is not None and (zero is None or known is not None):
-        point = (0 if known is None else int(known.reshape(-1)[0])) + (flip if left == "int8" else 0) - tile.middle
+        point = (0 if known is None else int(known.reshape(-1)[0])) + (flip if left == "int8" else 0) - middle
         found = terms.constant
         starts = found[..., 1, :] - np.int32(point) * found[..., 0, :]
         return op.array(np.stack([starts, found[..., 2, :]]))
     *batch, _, line = terms.shape
     made = op.temporary("int32", (2, *batch, line))
     count = product(batch)
-    given: dict[str, Any] = {"batch": count, "line": line, "flip": flip, "middle": tile.middle, "work": count * line // 4}
+    given: dict[str, Any] = {"batch": count, "line": line, "flip": flip, "middle": middle, "work": count * line // 4}
     operands = [terms, None if zero is None else bits(zero), made]
     op.emit(byte_dots.column_starts, operands, **given, types=["i32", "u8", "i32"])
     return made

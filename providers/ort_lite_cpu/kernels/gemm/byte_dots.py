@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
 from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, configure_tiles, end_tiles
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, VECTOR_NEEDS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
     IntegerVectors,
@@ -25,7 +25,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
-NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod"
+NEEDS = f"avx512f,avx512vnni,amx-tile,amx-int8|{VECTOR_NEEDS}"
 """The CPU features of the instructions that `dot_tile` chooses among."""
 STRIP = 3 << 19
 """The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""

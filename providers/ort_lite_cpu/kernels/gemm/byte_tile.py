@@ -17,6 +17,8 @@ from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import Unpacked, beside, scratch_size, zero_point
 
+VECTOR_NEEDS = "avx512f,avx512vnni|avxvnni|neon,dotprod"
+"""The CPU features of the instructions on vectors that `vector_tile` chooses among."""
 BLOCK = 5 << 18
 """The most bytes in a block of rows that are copied: what the second cache level holds beside some panels."""
 PARTIAL = 1 << 16
@@ -53,12 +55,12 @@ class DotTile(NamedTuple):
 
 
 def dot_tile(target: Target, left: str = "uint8") -> DotTile | None:
-    """Return the tile of a machine with such an instruction for the type of the left operand.
+    """Return the tile of a machine for the type of the left operand, or None. All types share packed right operands."""
+    return DotTile(32, 2, 16, 128 if left == "int8" else 0, 32, 16, 1) if target.has_tiles else vector_tile(target)
 
-    It has as many accumulators as the registers hold beside the operands. All types of the left operand share packed right ones.
-    """
-    if target.has_tiles:
-        return DotTile(32, 2, 16, 128 if left == "int8" else 0, 32, 16, 1)
+
+def vector_tile(target: Target) -> DotTile | None:
+    """Return the tile of vector registers: as many accumulators as they hold beside the operands. None without such an instruction."""
     if target.has_vnni:
         return DotTile(14, 2, 16, 0, FEW, 1, 0) if target.has("avx512f") else DotTile(6, 2, 8, 0, FEW, 1, 0)
     return DotTile(10, 2, 4, 128, FEW, 1, 0) if target.has("neon,dotprod") else None
