@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,8 @@ PAIRS = {
     name: parse_target(name) for name in ("x86-64-v4", "x86-64-v3", "x86-64", "aarch64") if parse_target(name).runs_on(host())
 }
 """Targets that run here and have no instruction for bytes."""
-RESULTS = {SUMS: np.int32, FLOATS: np.float32, BIASED_FLOATS: np.float32, UNSIGNED_BYTES: np.uint8, SIGNED_BYTES: np.int8}
+RESULTS = {SUMS: "i32", FLOATS: "f32", BIASED_FLOATS: "f32", UNSIGNED_BYTES: "u8", SIGNED_BYTES: "i8"}
+"""The element type of a result by its form."""
 SIGNS = ("uint8", "int8")
 
 
@@ -57,7 +58,13 @@ def tile_of(target: Target, left: str = "uint8") -> DotTile:
     return tile
 
 
-def wrap(total: Array) -> Array:
+def dtype_of(form: int) -> "np.dtype[Any]":
+    """Return NumPy's type of the elements of a result."""
+    kind, bits = RESULTS[form][0], int(RESULTS[form][1:])
+    return np.dtype(f"{kind}{bits // 8}")
+
+
+def wrap(total: Array | float) -> Array:
     """Return exact sums modulo 2 ** 32."""
     return np.asarray(total).astype(np.int64).astype(np.int32)
 
@@ -94,25 +101,25 @@ def product(
     points = np.atleast_1d(np.asarray(zero, a.dtype))
     batch, own = max(right.batch, a.size // max(m * k, 1)), a.shape[:-2] not in ((), (1,))
     steps, shape = [m * k * own, int(right.batch > 1)], (batch, m, right.n) if batch > 1 else (m, right.n)
-    given = [batch, m, right.n, k, *steps, int(points.size > 1), int(right.zeros), FLIPS[a.dtype.name]]
+    given: list[Any] = [batch, m, right.n, k, *steps, int(points.size > 1), int(right.zeros), FLIPS[a.dtype.name]]
     put: Callable[[str, Array | None], Array | None] = lambda name, x: None if x is None else _memory(name).put(x)  # noqa: E731
-    c = _memory("c").put(np.full(shape, 77, RESULTS[step.form]))
+    c = _memory("c").put(np.full(shape, 77, dtype_of(step.form)))
     left = _memory("a").put(a.view(np.uint8), gap)
     operands = [left, put("zero", points.view(np.uint8)), put("b", right.panels), put("columns", right.columns)]
     tile = dot_tile(target, a.dtype.name)
     if tile is None:
         spec, size = pairs_spec(right.panels.dtype.name, target), scratch_size(m, 2 * -(-k // 2), integer_tile(target).rows)
-        operands, scalars = [*operands, c], [*given, size]
-        scratch = np.empty((parts, int(size)), np.int16)
+        kind, more, scalars = "int16", [], [*given, size]
     else:
-        spec, size = quads_spec(step.form, tile), scratch_size(m, 4 * int(tile.depth(k)), tile.rows, BLOCK)
-        operands = [*operands, put("factors", step.factors), put("bias", step.bias), c]
-        scratch = np.empty((parts, int(size)), np.uint8)
+        spec, size = quads_spec(step.form, tile), scratch_size(m, 4 * tile.depth(k), tile.rows, BLOCK)
+        kind, more = "uint8", [put("factors", step.factors), put("bias", step.bias)]
         scalars = [*given, size, int(step.factors is not None and step.factors.size > 1), step.zero]
-    operands.append(_memory("scratch").put(scratch))
+    assert isinstance(size, int)
+    scratch = _memory("scratch").put(np.empty((parts, size), kind))
+    operands += [*more, c, scratch]
     for part in range(parts):
         assert call(spec, operands, scalars, part, parts, target) == 0
-    assert _memory("c").is_whole(c) and _memory("scratch").is_whole(operands[-1])
+    assert _memory("c").is_whole(c) and _memory("scratch").is_whole(scratch)
     return c
 
 
@@ -127,8 +134,7 @@ def pairs_spec(kind: str, target: Target) -> Spec:
 @cache
 def quads_spec(form: int, tile: DotTile) -> Spec:
     """Return the kernel of quads whose result has this form."""
-    result = {np.int32: "i32", np.float32: "f32", np.uint8: "u8", np.int8: "i8"}[RESULTS[form]]
-    return Spec(dot_gemm, ("u8", "u8", "i8", "i32", "f32", "f32", result, "u8"), {"tile": tile, "out.form": form})
+    return Spec(dot_gemm, ("u8", "u8", "i8", "i32", "f32", "f32", RESULTS[form], "u8"), {"tile": tile, "out.form": form})
 
 
 class Sweep:

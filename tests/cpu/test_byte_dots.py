@@ -19,11 +19,12 @@ from tests.cpu.byte_products import (
     SIGNS,
     Step,
     Sweep,
-    quads_spec,
     bytes_of,
+    dtype_of,
     exact,
     pack,
     product,
+    quads_spec,
     tile_of,
     wrap,
 )
@@ -96,7 +97,7 @@ def test_sums_at_the_edges_of_bytes_do_not_saturate(target: Target, left: str) -
         for zero in BYTE_EDGES:
             point = np.full(1, zero, np.uint8).view(left)
             total = (int(a[0, 0]) - int(point[0])) * int(b[0, 0]) * 4096
-            np.testing.assert_array_equal(product(a[:: 32 - zero % 2], pack(b, target), target, point), wrap(np.float64(total)))
+            np.testing.assert_array_equal(product(a[:: 32 - zero % 2], pack(b, target), target, point), wrap(total))
 
 
 @of_both_signs
@@ -177,7 +178,7 @@ def formula(form: int, total: Array, step: Step, target: Target) -> Array:
     assert step.factors is not None
     last = step.bias if form == BIASED_FLOATS else np.full(1, step.zero, np.float32)
     given = [np.broadcast_to(x, total.shape) for x in (total, step.factors, last) if x is not None]
-    return evaluate(FORMULAS[form], RESULTS[form], *given, module="ort_lite_cpu.kernels.elementwise", target=target)
+    return evaluate(FORMULAS[form], dtype_of(form), *given, module="ort_lite_cpu.kernels.elementwise", target=target)
 
 
 @pytest.mark.parametrize("form", FORMULAS)
@@ -194,8 +195,8 @@ def test_results_are_bit_for_bit_those_of_the_formulas(target: Target, left: str
         )
         addends = np.arange(n, dtype=np.int32) * 1000003
         right, total = pack(b, target, addends=addends), wrap((a.astype(np.float64) - 11) @ b.astype(np.float64) + addends)
-        each = [np.float32([factor]) for factor in FACTORS]
-        for factors in (*each, np.resize(np.float32(FACTORS), n)):
+        each = [np.array([factor], np.float32) for factor in FACTORS]
+        for factors in (*each, np.resize(np.array(FACTORS, np.float32), n)):
             for zero in zeros:
                 step = Step(form, factors, bias, zero)
                 got, want = product(a, right, target, 11, step), formula(form, total, step, target)
@@ -209,8 +210,8 @@ def test_bytes_are_rounded_half_to_even_and_saturated(target: Target) -> None:
     a, b = np.arange(256, dtype=np.uint8)[:, None], np.array([[1, -1, 3]], np.int8)
     total = a.astype(np.float64) @ b
     for form, zero in ((UNSIGNED_BYTES, 100.0), (SIGNED_BYTES, -3.0)):
-        got = product(a, pack(b, target), target, 0, Step(form, np.float32([0.5]), zero=zero), parts=3)
-        limits = np.iinfo(RESULTS[form])
+        got = product(a, pack(b, target), target, 0, Step(form, np.array([0.5], np.float32), zero=zero), parts=3)
+        limits = np.iinfo(dtype_of(form))
         np.testing.assert_array_equal(got, np.clip(np.rint(total * 0.5) + zero, limits.min, limits.max))
         assert {int(got.min()), int(got.max())} & {limits.min, limits.max}
 

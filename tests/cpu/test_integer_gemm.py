@@ -1,46 +1,18 @@
-"""The products of 8-bit integers, called as native code, for all targets that run here."""
+"""Products of 8-bit integers by pairs, which targets without an instruction for bytes use, called as native code."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.dtypes import Array
-from ort_lite.native import Spec
-from ort_lite.native.cpu import Target, host
-from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerTile, integer_gemm, integer_tile, pairs, scratch_size
-from tests.native.calls import COMPILED, TARGETS, call
+from ort_lite.native.cpu import Target
+from ort_lite_cpu.kernels.gemm.integer import CAPACITY, integer_tile, pairs
+from tests.cpu.byte_products import PAIRS, SIGNS, Sweep, bytes_of, exact, pack, pairs_spec, product
+from tests.native.calls import COMPILED
 from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
-HOST = host()
-
-
-def spec(kind: str, target: Target = HOST) -> tuple[Spec, IntegerTile]:
-    tile = integer_tile(target)
-    return Spec(integer_gemm, ("u8", "u8", kind, "i32", "i32", "i16"), tile.statics), tile
-
-
-def bytes_of(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
-
-
-def product(a: Array, b: Array, zero: int = 0, zeros: Array | None = None, parts: int = 1, target: Target = HOST) -> Array:
-    """What the kernel makes of a (m, k), bytes, and b (k, n), int16."""
-    (m, k), n = a.shape, b.shape[1]
-    packed = pairs(b, integer_tile(target).columns)
-    kernel, tile = spec("i8" if packed.dtype == np.int8 else "i16", target)
-    size = scratch_size(m, k, tile.rows)
-    assert isinstance(size, int)
-    c = np.full((m, n), -1, np.int32)
-    operands = [a, np.array([zero], np.uint8), packed, zeros, c, np.empty((parts, size), np.int16)]
-    for part in range(parts):
-        assert call(kernel, operands, [1, m, n, k, 0, 0, 0, 0, size], part, parts, target) == 0
-    return c
-
-
-def exact(a: Array, b: Array, zero: int = 0) -> Array:
-    return (a.astype(np.int32) - zero) @ b.astype(np.int32)
+on_every_target = pytest.mark.parametrize("target", PAIRS.values(), ids=PAIRS)
 
 
 def test_pairs_stand_beside_each_other() -> None:
@@ -52,40 +24,51 @@ def test_pairs_stand_beside_each_other() -> None:
     assert pairs(b * 10, 4).dtype == np.int16
 
 
-@pytest.mark.parametrize("n", [1, 7, 16, 17, 40])
-@pytest.mark.parametrize("m", range(1, 16))
-def test_every_edge_of_rows_and_columns(m: int, n: int) -> None:
-    a, b = bytes_of(m, 21), bytes_of(21, n, seed=1).astype(np.int16) - 128
-    np.testing.assert_array_equal(product(a, b, 7), exact(a, b, 7))
+@pytest.mark.parametrize("left", SIGNS)
+@on_every_target
+def test_every_size_of_each_dimension(target: Target, left: str) -> None:
+    Sweep(left).check(target)
 
 
-@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.parametrize("k", [0, 1, 2, 255])
-def test_every_target_that_runs_here(target: Target, k: int) -> None:
-    a, b = bytes_of(13, k), 255 - bytes_of(k, 37, seed=1).astype(np.int16) * 2
-    np.testing.assert_array_equal(product(a, b, 200, target=target), exact(a, b, 200))
+@pytest.mark.parametrize("left", SIGNS)
+@on_every_target
+def test_long_sums_of_wide_numbers(target: Target, left: str) -> None:
+    for k in (0, 1, 2, 255, 4095, 5000):
+        a, b = bytes_of(13, k, dtype=left), 255 - bytes_of(k, 37, seed=1).astype(np.int16) * 2
+        np.testing.assert_array_equal(product(a, pack(b, target), target, 100), exact(a, b, 100))
+
+
+@on_every_target
+def test_sums_beyond_32_bits_wrap(target: Target) -> None:
+    a, b = np.full((3, 70001), 255, np.uint8), np.full((70001, 3), -128, np.int8)
+    np.testing.assert_array_equal(product(a, pack(b, target), target), exact(a, b))
 
 
 @pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
-    kernel, tile = spec("i8", target)
-    assert undefined_symbols(object_code(kernel, target)) == []
+    tile = integer_tile(target)
+    assert undefined_symbols(object_code(pairs_spec("int8", target), target)) == []
     assert tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
 
 
-def test_zero_points_of_columns_are_taken_off_the_sums() -> None:
-    a, b, zeros = bytes_of(9, 33), bytes_of(33, 20, seed=1).astype(np.int16) - 128, np.arange(20, dtype=np.int32) - 9
-    np.testing.assert_array_equal(product(a, b, 5, zeros), exact(a, b - zeros, 5))
+@pytest.mark.parametrize("left", SIGNS)
+@on_every_target
+def test_zero_points_of_rows_and_columns_are_taken_off_the_sums(target: Target, left: str) -> None:
+    a, b, zeros = bytes_of(9, 33, dtype=left), bytes_of(33, 20, seed=1, dtype="int8"), np.arange(20, dtype=np.int32) - 9
+    for zero in (bytes_of(9, seed=2, dtype=left), 5):
+        np.testing.assert_array_equal(product(a, pack(b, target, zeros), target, zero), exact(a, b, zero, zeros))
 
 
-def test_more_rows_than_a_block_has() -> None:
+@on_every_target
+def test_more_rows_than_a_block_has(target: Target) -> None:
     k = 1000
-    a, b = bytes_of(CAPACITY // k + 50, k), bytes_of(k, 20, seed=1).astype(np.int16) - 128
-    np.testing.assert_array_equal(product(a, b), exact(a, b))
+    a, b = bytes_of(CAPACITY // k + 50, k), bytes_of(k, 20, seed=1, dtype="int8")
+    np.testing.assert_array_equal(product(a, pack(b, target), target), exact(a, b))
 
 
-@settings(max_examples=40)
+@on_every_target
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 50), st.integers(1, 60), st.integers(1, 9))
-def test_any_number_of_parts_gives_the_same(m: int, k: int, n: int, parts: int) -> None:
-    a, b = bytes_of(m, k), bytes_of(k, n, seed=1).astype(np.int16) - 128
-    np.testing.assert_array_equal(product(a, b, 3, parts=parts), exact(a, b, 3))
+def test_any_number_of_parts_gives_the_same(target: Target, m: int, k: int, n: int, parts: int) -> None:
+    a, b = bytes_of(m, k), bytes_of(k, n, seed=1, dtype="int8")
+    np.testing.assert_array_equal(product(a, pack(b, target), target, 3, parts=parts), exact(a, b, 3))
