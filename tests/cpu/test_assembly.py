@@ -12,11 +12,12 @@ from ort_lite.native import Spec, cpu
 from ort_lite.native.cpu import Target, parse_target
 from ort_lite_cpu.kernels.gemm import (
     attention,
-    byte_dots,
+    byte_tile,
     depthwise,
     few_rows,
     four_bits,
     integer,
+    integer_convolution,
     integer_depthwise,
     pixels,
     plane_rows,
@@ -25,18 +26,21 @@ from ort_lite_cpu.kernels.gemm import (
 )
 from ort_lite_cpu.kernels.gemm.geometry import ImageShape
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
+from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, UNSIGNED_BYTES
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.recurrent import product
 from ort_lite_cpu.kernels.softmax import vectors_for
 from ort_lite_cpu.operators.softmax import softmax
-from tests.native.assembly import Loop, inner_loops
+from tests.cpu.byte_products import RESULTS, SIGNS, quads_spec
+from tests.native.assembly import Loop, functions, inner_loops
 from tests.native.compiled import assembly, compiled_assembly
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
 CPUS = [*X86, "cortex-a72", "neoverse-n1"]
 WIDE = [name for name in CPUS if parse_target(name).vector_registers == 32]
-DOTS = [name for name in CPUS if byte_dots.dot_tile(parse_target(name)) is not None]
+DOTS = [name for name in (*CPUS, "x86-64-v3+avxvnni") if parse_target(name).has_byte_products]
+TILES = "x86-64-v4+avx512vnni+amx"
 
 
 def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
@@ -157,18 +161,51 @@ def test_inner_loops_keep_to_registers(family: str, name: str) -> None:
     assert spilled(multiplying_loops(FAMILIES[family](target), target)) == []
 
 
-@pytest.mark.parametrize("name", DOTS)
+@pytest.mark.parametrize("name", [name for name in DOTS if not parse_target(name).has_tiles])
 def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str) -> None:
     """By the instruction that multiplies bytes, once for each accumulator of the tile, and of that for what is left over."""
     target = parse_target(name)
-    tile = byte_dots.dot_tile(target)
+    tile = byte_tile.dot_tile(target)
     assert tile is not None and tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
-    signature = "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64)"
-    loops = multiplying_loops(Spec.plain(byte_dots.dot_panel, signature, {"tile": tile}), target)
+    loops = multiplying_loops(quads_spec(SUMS, tile), target)
     assert spilled(loops) == []
-    for rows in (tile.rows, byte_dots.FEW):
-        [loads] = [loop.loads() for loop in loops if loop.products() == rows * tile.vectors]
-        assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
+    for rows in (tile.rows, byte_tile.FEW):
+        [loads] = {loop.loads() for loop in loops if loop.products() == rows * tile.vectors}
+        assert loads == rows + tile.vectors if target.architecture == "x86_64" else loads <= rows + tile.vectors
+
+
+def tile_kernel(kernel: str, left: str, form: int) -> Spec:
+    """A kernel that multiplies by tiles (AMX)."""
+    tile = byte_tile.dot_tile(parse_target(TILES), left)
+    assert tile is not None
+    if kernel == "dot_gemm":
+        return quads_spec(form, tile)
+    scratch = ("u8",) if kernel == "dot_conv" else ()
+    types = ("u8", "u8", "i8", "i32", "f32", RESULTS[form], *scratch)
+    return Spec(getattr(integer_convolution, kernel), types, {"tile": tile, "out.form": form})
+
+
+@pytest.mark.parametrize("form", [SUMS, UNSIGNED_BYTES])
+@pytest.mark.parametrize("left", SIGNS)
+@pytest.mark.parametrize("kernel", ["dot_gemm", "dot_conv", "dot_conv_lines"])
+def test_kernels_of_tiles(kernel: str, left: str, form: int) -> None:
+    """A step of 32 rows loads four tiles for four products, one of 16 rows three for two; nothing in it is on the stack.
+
+    A kernel configures tiles once, before it calls for blocks, and releases them before each of its returns.
+    """
+    text = assembly(tile_kernel(kernel, left, form), parse_target(TILES))
+    product = {"uint8": "tdpbusd", "int8": "tdpbssd"}[left]
+    loops = [loop for loop in inner_loops(text) if loop.count("tdp")]
+    counts = {(loop.count(product), loop.count("tileload"), loop.count("tile") + loop.count("tdp")) for loop in loops}
+    assert counts == {(2, 3, 5), (4, 4, 8)}
+    assert [line for loop in loops for line in loop.lines if "%rsp" in line or "%rbp" in line] == []
+    [own] = [lines for lines in functions(text) if any(line.startswith("tilerelease") for line in lines)]
+    heads = [line.split()[0] for line in own]
+    assert heads.count("ldtilecfg") == 1 and heads.count("tilerelease") == heads.count("retq") >= 1
+    assert heads.index("ldtilecfg") < heads.index("tilerelease")
+    assert heads.index("tilerelease") > max(
+        k for k, line in enumerate(own) if "callq" in line or "dpb" in line or "tileload" in line
+    )
 
 
 IMAGE = ",".join(["i64"] * len(ImageShape._fields))

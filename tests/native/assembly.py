@@ -26,6 +26,10 @@ class Loop(NamedTuple):
         """Reads of memory, not the stack's, into vector registers or as operands of what computes there."""
         return sum(_reads(line) and not self._on_stack(line) for line in self.lines)
 
+    def count(self, prefix: str) -> int:
+        """Instructions whose names begin so."""
+        return sum(line.startswith(prefix) for line in self.lines)
+
     def prefetches(self) -> int:
         return sum(line.startswith(("prefetch", "prfm")) for line in self.lines)
 
@@ -52,14 +56,14 @@ def _reads(line: str) -> bool:
 @cache
 def inner_loops(text: str) -> tuple[Loop, ...]:
     """Of all functions: loops that contain no other."""
-    return tuple(loop for function in _functions(text) for loop in _loops(function))
+    return tuple(loop for function in functions(text) for loop in _loops(function))
 
 
-def _functions(text: str) -> Iterator[list[str]]:
+def functions(text: str) -> Iterator[list[str]]:
     """Lines of code and labels of each."""
     lines: list[str] = []
     for raw in text.splitlines():
-        line = re.sub(r"(^|\s)#(\s|APP|NO_APP).*|//.*", "", raw).strip()
+        line = re.sub(r"(^|\s)#(\s|APP|NO_APP).*|//.*|\{vex\}", "", raw).strip()
         if raw.startswith("\t.size") and lines:
             yield lines
             lines = []
