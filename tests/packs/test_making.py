@@ -14,6 +14,7 @@ from ort_lite.native import Spec, loader, packs, workers
 from ort_lite.native.cpu import host, parse_target
 from ort_lite.native.spec import key_of, parameters
 from ort_lite_cpu.kernels.gemm import pack
+from ort_lite_cpu.kernels.gemm.byte_dots import NEEDS
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.run.kernels import Kernels
 from tests.native import kernels
@@ -126,5 +127,5 @@ def test_a_wheel_is_for_one_python_and_architecture(tmp_path: Path) -> None:
 def test_every_target_of_a_pack_is_a_level_and_what_it_names() -> None:
     """Or two of them would share all objects."""
     targets = [parse_target(name) for names in TARGETS.values() for name in names]
-    everything = ["avx512f,avx512vnni|avxvnni|neon,dotprod", "lse|"]
+    everything = [NEEDS, "lse|"]
     assert len({target.narrow(everything).features for target in targets}) == len(targets)
