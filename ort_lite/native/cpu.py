@@ -101,7 +101,9 @@ def _narrow(target: Target, needs: tuple[str, ...]) -> Target:
     own = levels[level].split(",")
     ways = (next((way for way in names.split("|") if target.has(way)), "") for names in needs)
     beyond = sorted({name for way in ways for name in way.split(",") if name} - set(own))
-    return Target(target.triple, "+".join([level, *beyond]), _join(" ".join([*own, *beyond])))
+    found = [*own, *beyond]
+    named = (name for name, features in (_X86_64 | _AARCH64).items() if set(features.split()) == set(found))
+    return Target(target.triple, next(named, "+".join([level, *beyond])), _join(" ".join(found)))
 
 
 @cache

@@ -1,11 +1,13 @@
 """What targets say about themselves."""
 
 import struct
+from types import SimpleNamespace
 
 import pytest
 
 from ort_lite.native import cpu, x86
 from ort_lite.native.cpu import Target, host, parse_target
+from ort_lite_cpu.kernels.gemm.byte_dots import NEEDS
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 
@@ -48,7 +50,7 @@ LEAVES = {  # of an Intel Xeon of the third generation
     (0x80000001, 0): (0, 0, 0x121, 0x2C100800),
     **{(0x80000002 + k, 0): struct.unpack_from("<4I", NAME.ljust(48, b"\0"), 16 * k) for k in range(3)},
 }
-ALL_STATE, NO_ZMM, NO_YMM = 0xE7, 7, 3
+ALL_STATE, NO_ZMM, NO_YMM, TILE_STATE = 0xE7, 7, 3, 0b11 << 17
 ICELAKE = cpu._ICELAKE.split()
 
 
@@ -99,6 +101,48 @@ def test_a_target_is_narrowed_to_its_level_and_what_is_asked_for() -> None:
     }
     assert HASWELL.narrow([both, "avx"]).features == HASWELL.features
     assert [AARCH64.narrow(["lse|"]).name, parse_target("neoverse-n1").narrow(["lse|"]).name] == ["aarch64", "aarch64+lse"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [
+        ("sapphirerapids", "x86-64-v4+avx512vnni+amx"),
+        ("znver5", "x86-64-v4+avx512vnni"),
+        ("skylake-avx512", "x86-64-v4"),
+        ("x86-64-v3+avxvnni", "x86-64-v3+avxvnni"),
+        ("znver3", "x86-64-v3"),
+        ("neoverse-n1", "aarch64+dotprod"),
+    ],
+)
+def test_products_of_bytes_have_targets_that_packs_are_made_for(machine: str, name: str) -> None:
+    narrowed = parse_target(machine).narrow([NEEDS])
+    assert narrowed.name == name
+    assert name == "aarch64+dotprod" or narrowed.features == parse_target(name).narrow([NEEDS]).features
+    assert (
+        narrowed.has_tiles == (machine == "sapphirerapids")
+        and narrowed.has_byte_products == parse_target(machine).has_byte_products
+    )
+
+
+def test_tiles_are_used_if_the_system_saves_them_and_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = {"amx-tile", "amx-int8"}
+
+    def with_tiles(number: int, part: int) -> tuple[int, ...]:
+        found = list(leaf(number, part))
+        if (number, part) == (7, 0):
+            found[3] |= 1 << 24 | 1 << 25
+        return tuple(found)
+
+    def has(saved: int) -> set[str]:
+        monkeypatch.setattr(x86, "processor", lambda: (with_tiles, saved))
+        return tiles & {name.removeprefix("+") for name in cpu._detect().features.split(",")}
+
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(x86, "ask_for_tiles", lambda: True)
+    assert (has(ALL_STATE), has(ALL_STATE | TILE_STATE), has(NO_ZMM | TILE_STATE)) == (set(), tiles, set())
+    monkeypatch.setattr(x86, "ask_for_tiles", lambda: False)
+    assert has(ALL_STATE | TILE_STATE) == set()
 
 
 def test_a_processor_of_the_first_kind_says_little() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from ort_lite.native import Spec, cpu
 from ort_lite.plugins import shape_rules
 from ort_lite_cpu.program.generic import generic_specs
+from tests.cpu import integer_models
 from tests.emulation.work import Work, cases, models
 from tests.packs import asked, fresh, listing, wheels
 from tests.packs.build import TARGETS, build, own
@@ -55,7 +56,7 @@ def _listed(files: Sequence[Path]) -> dict[Spec, set[str]]:
     found: dict[Spec, set[str]] = {}
     for name in (*TARGETS["x86_64"], *TARGETS["aarch64"]):
         with asked.pretended(cpu.parse_target(name)) as specs:
-            for model in (*files, *(work.model for work in own_models)):
+            for model in (*files, *(work.model for work in own_models), *integer_models.models()):
                 asked.load(model)
         for spec in specs:
             found.setdefault(spec, set()).add(name)

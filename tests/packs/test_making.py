@@ -17,6 +17,7 @@ from ort_lite_cpu.kernels.gemm import pack
 from ort_lite_cpu.kernels.gemm.byte_dots import NEEDS
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.run.kernels import Kernels
+from tests.cpu import integer_models
 from tests.native import kernels
 from tests.packs import asked, listing, wheels
 from tests.packs.__main__ import LIST
@@ -59,6 +60,18 @@ def test_the_list_in_the_repository_names_what_is_there() -> None:
                 [name for name, kind in parameters(spec.function) if kind == wanted] for wanted in ("pointer", "static")
             ]
             assert [len(spec.types), [name for name, _ in spec.statics]] == [len(of_kinds[0]), sorted(of_kinds[1])], spec.name
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "x86-64-v4+avx512vnni+amx"])
+def test_the_list_has_the_products_of_bytes_of_all_signs_and_results(name: str) -> None:
+    """A kernel for each: none of them has a substitute where nothing may be compiled."""
+    listed = listing.read(LIST)
+    with asked.pretended(parse_target(name)) as specs:
+        for model in integer_models.models():
+            asked.load(model)
+    products = {spec for spec in specs if ".kernels.gemm." in spec.name}
+    assert len(products) > 5
+    assert {spec.name for spec in products if name not in listed.get(spec, ())} == set()
 
 
 def test_what_a_target_asks_for_is_heard_and_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
