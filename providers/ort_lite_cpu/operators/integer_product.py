@@ -226,7 +226,7 @@ def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLA
         operands = [bits(a), None if zero is None else bits(zero), b.terms, y]
         work = sizes.batch * sizes.m * (sizes.n + sizes.k) // 8
         line, types = b.terms.shape[-1], ["u8", "u8", "i32", "i32"]
-        op.emit(byte_dots.subtract_zeros, operands, g=g, line=line, middle=tile.middle, types=types, work=work)
+        op.emit(byte_dots.subtract_zeros, operands, g=g, line=line, types=types, work=work)
 
 
 def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DType, middle: int) -> Tensor:

@@ -208,17 +208,17 @@ def _strip(
     terms="walk(0, g.batch, g.b_step * (TERMS * line), TERMS * line, 1)",
     c="g.batch * g.m * g.n",
 )
-def subtract_zeros(a: Ptr, zero: Ptr, terms: Ptr, c: Ptr, g: Products, line: int, middle: Static, part: int, parts: int) -> int:
+def subtract_zeros(a: Ptr, zero: Ptr, terms: Ptr, c: Ptr, g: Products, line: int, part: int, parts: int) -> int:
     """c (batch, m, n) -= (the zero points of rows of a) * sums of columns + (sums of rows of a) * (the zero points of columns).
 
     terms (batch, TERMS, line) are those of the columns, `line` n or more. Each kind of zero points only if there is one a row, or if
-    `g.zero_columns`.
+    `g.zero_columns`. With one a row, the columns started as for a zero point of 0.
     """
     for row in span(g.batch * g.m, part, parts):
         i, away = row // g.m, zero_point(zero, row * g.zero_row, g.flip)
         own, target = shift(terms, i * g.b_step * TERMS * line), shift(c, row * g.n)
         if g.zero_row:
-            take_off(target, own, like(c, away - middle), 0, g.n)
+            take_off(target, own, like(c, away - g.flip), 0, g.n)
         if g.zero_columns:
             total = like(c, sum_less(shift(a, i * g.a_step + row % g.m * g.k), g.k, away, g.flip))
             take_off(target, shift(own, 2 * line), total, 0, g.n)
