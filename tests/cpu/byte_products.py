@@ -1,6 +1,6 @@
 """Products of bytes, called as native code in guarded memory, and what they must be: sums in float64, which are exact."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target, host, parse_target
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_gemm
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, DotTile, column_terms, dot_tile, quads
+from ort_lite_cpu.kernels.gemm.byte_dots import column_starts, dot_gemm, subtract_zeros
+from ort_lite_cpu.kernels.gemm.byte_tile import DotTile, column_terms, dot_tile, quads, scratch_bytes
 from ort_lite_cpu.kernels.gemm.integer import FLIPS, integer_gemm, integer_tile, pairs, scratch_size
 from ort_lite_cpu.kernels.gemm.integer_epilogue import BIASED_FLOATS, FLOATS, SIGNED_BYTES, SUMS, UNSIGNED_BYTES
 from tests.native.calls import call
@@ -27,6 +27,7 @@ PAIRS = {
 RESULTS = {SUMS: "i32", FLOATS: "f32", BIASED_FLOATS: "f32", UNSIGNED_BYTES: "u8", SIGNED_BYTES: "i8"}
 """The element type of a result by its form."""
 SIGNS = ("uint8", "int8")
+ZEROS = Spec(subtract_zeros, ("u8", "u8", "i32", "i32"))
 
 
 class Step(NamedTuple):
@@ -92,35 +93,59 @@ def pack(b: Array, target: Target, zeros: Array | None = None, addends: Array | 
 def product(
     a: Array, right: Right, target: Target, zero: Array | int = 0, step: Step | None = None, parts: int = 1, gap: int = 0
 ) -> Array:
-    """Return what the kernel makes of a (m, k) or (batch, m, k), bytes, with one zero point or one a row.
+    """Return what the target's kernels make of a (m, k) or (batch, m, k), bytes, with one zero point or one a row.
 
     All operands end where memory ends; a ends `gap` bytes before.
     """
-    step = step or Step()
-    m, k = a.shape[-2:]
-    points = np.atleast_1d(np.asarray(zero, a.dtype))
+    step, (m, k), n = step or Step(), a.shape[-2:], right.n
     batch, own = max(right.batch, a.size // max(m * k, 1)), a.shape[:-2] not in ((), (1,))
-    steps, shape = [m * k * own, int(right.batch > 1)], (batch, m, right.n) if batch > 1 else (m, right.n)
-    given: list[Any] = [batch, m, right.n, k, *steps, int(points.size > 1), int(right.zeros), FLIPS[a.dtype.name]]
-    put: Callable[[str, Array | None], Array | None] = lambda name, x: None if x is None else _memory(name).put(x)  # noqa: E731
+    points = _put("zero", np.atleast_1d(np.asarray(zero, a.dtype)).view(np.uint8))
+    left, shape = _memory("a").put(a.view(np.uint8), gap), (batch, m, n) if batch > 1 else (m, n)
     c = _memory("c").put(np.full(shape, 77, dtype_of(step.form)))
-    left = _memory("a").put(a.view(np.uint8), gap)
-    operands = [left, put("zero", points.view(np.uint8)), put("b", right.panels), put("columns", right.columns)]
-    tile = dot_tile(target, a.dtype.name)
-    if tile is None:
-        spec, size = pairs_spec(right.panels.dtype.name, target), scratch_size(m, 2 * -(-k // 2), integer_tile(target).rows)
-        kind, more, scalars = "int16", [], [*given, size]
-    else:
-        spec, size = quads_spec(step.form, tile), scratch_size(m, 4 * tile.depth(k), tile.rows, BLOCK)
-        kind, more = "uint8", [put("factors", step.factors), put("bias", step.bias)]
-        scalars = [*given, size, int(step.factors is not None and step.factors.size > 1), step.zero]
+    given = [batch, m, n, k, m * k * own, int(right.batch > 1), int(points.size > 1), int(right.zeros), FLIPS[a.dtype.name]]
+    run = _run_pairs if dot_tile(target) is None else _run_quads
+    run(target, [left, points, c], right, given, step, parts)
+    assert _memory("c").is_whole() and _memory("scratch").is_whole()
+    return c
+
+
+def _put(name: str, x: Array) -> Array:
+    return _memory(name).put(x)
+
+
+def _run_pairs(target: Target, operands: list[Array], right: Right, given: list[int], step: Step, parts: int) -> None:
+    """Run the kernel of pairs, which has no last step."""
+    (left, points, c), (_, m, _, k, *_) = operands, given
+    size = scratch_size(m, 2 * -(-k // 2), integer_tile(target).rows)
+    assert isinstance(size, int) and step.form == SUMS
+    zeros = None if right.columns is None else _put("columns", right.columns)
+    all_of_them = [left, points, _put("b", right.panels), zeros, c, _memory("scratch").room((parts, size), np.int16)]
+    _call(pairs_spec(right.panels.dtype.name, target), all_of_them, [*given, size], parts, target)
+
+
+def _run_quads(target: Target, operands: list[Array], right: Right, given: list[int], step: Step, parts: int) -> None:
+    """Run the kernels of quads: the starts of columns, the product, and zero points of rows and columns."""
+    (left, points, c), (_, m, _, k, *_, zero_row, zero_columns, flip) = operands, given
+    tile = dot_tile(target, "int8" if flip else "uint8")
+    assert tile is not None and right.columns is not None
+    size = scratch_bytes(m, k, tile)
     assert isinstance(size, int)
-    scratch = _memory("scratch").put(np.empty((parts, size), kind))
-    operands += [*more, c, scratch]
+    terms, line = _put("columns", right.columns), right.columns.shape[-1]
+    starts = _memory("starts").room((2, right.batch, line), np.int32)
+    begin = [terms, None if zero_row else points, starts]
+    _call(starts_spec(tile.middle), begin, [right.batch, line, flip], parts, target)
+    more = [None if x is None else _put(name, x) for name, x in (("factors", step.factors), ("bias", step.bias))]
+    scratch = _memory("scratch").room((parts, size), np.uint8)
+    scalars = [*given, size, int(step.factors is not None and step.factors.size > 1), step.zero]
+    panels = _put("b", right.panels)
+    _call(quads_spec(step.form, tile), [left, panels, _put("first", starts[0]), *more, c, scratch], scalars, parts, target)
+    if zero_row or zero_columns:
+        _call(ZEROS, [left, points, terms, c], [*given, size, line], parts, target)
+
+
+def _call(spec: Spec, operands: Sequence[Array | None], scalars: Sequence[float], parts: int, target: Target) -> None:
     for part in range(parts):
         assert call(spec, operands, scalars, part, parts, target) == 0
-    assert _memory("c").is_whole(c) and _memory("scratch").is_whole(scratch)
-    return c
 
 
 @cache
@@ -132,18 +157,25 @@ def pairs_spec(kind: str, target: Target) -> Spec:
 
 
 @cache
+def starts_spec(middle: int) -> Spec:
+    """Return the kernel that computes what the sums of columns start from."""
+    return Spec(column_starts, ("i32", "u8", "i32"), {"middle": middle})
+
+
+@cache
 def quads_spec(form: int, tile: DotTile) -> Spec:
     """Return the kernel of quads whose result has this form."""
-    return Spec(dot_gemm, ("u8", "u8", "i8", "i32", "f32", "f32", RESULTS[form], "u8"), {"tile": tile, "out.form": form})
+    return Spec(dot_gemm, ("u8", "i8", "i32", "f32", "f32", RESULTS[form], "u8"), {"tile": tile, "out.form": form})
 
 
 class Sweep:
-    """Products of matrices with up to 130 rows, columns and values of k, whose exact sums are computed once for each k."""
+    """Products of matrices with up to 130 rows, columns and values of k, whose exact sums are computed once."""
 
     def __init__(self, left: str) -> None:
         self.a, self.b = bytes_of(130, 130, dtype=left), bytes_of(130, 130, seed=1, dtype="int8")
         self.draw = np.random.default_rng(2)
-        self.of_k = cache(lambda k: self.a[:, :k].astype(np.float64) @ self.b[:k].astype(np.float64))
+        terms = self.a.T[:, :, None].astype(np.float64) * self.b[:, None].astype(np.float64)
+        self.totals = np.cumsum(terms, 0)  # of k values of k: number k - 1
 
     def sizes(self) -> list[int]:
         """Return 1, 17, 64 and a drawn size."""
@@ -162,7 +194,7 @@ class Sweep:
 
     def _rows(self, rows: "range | list[int]", k: int, n: int, target: Target) -> None:
         right = pack(self.b[:k, :n], target)
-        totals, sums = self.of_k(k)[:, :n], self.b[:k, :n].sum(0, dtype=np.float64)
+        totals, sums = self.totals[k - 1, :, :n], self.b[:k, :n].sum(0, dtype=np.float64)
         for m in rows:
             zero = int(self.a[m - 1, n - 1])
             got = product(self.a[:m, :k], right, target, zero, gap=(m + n) % 3)
