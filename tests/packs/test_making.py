@@ -126,5 +126,5 @@ def test_a_wheel_is_for_one_python_and_architecture(tmp_path: Path) -> None:
 def test_every_target_of_a_pack_is_a_level_and_what_it_names() -> None:
     """Or two of them would share all objects."""
     targets = [parse_target(name) for names in TARGETS.values() for name in names]
-    everything = ["avx512f,avx512vnni|avxvnni|neon,dotprod", "lse|"]
+    everything = ["avx512f,avx512vnni|avxvnni|neon,i8mm|neon,dotprod", "lse|"]
     assert len({target.narrow(everything).features for target in targets}) == len(targets)

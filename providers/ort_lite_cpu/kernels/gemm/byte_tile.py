@@ -78,7 +78,7 @@ def scratch_bytes(m: Dim, k: Dim, tile: DotTile) -> Dim:
 
 
 def quads(b: Array, tile: DotTile) -> Array:
-    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), 4 * depth / run, columns, run), with zeros at the ends."""
+    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), 4 * depth / run, columns, run), zeros at the ends."""
     b = b.astype(np.int8, copy=False)
     more = -b.shape[-2] % (4 * tile.quads)
     if more >= tile.run:
@@ -118,9 +118,9 @@ def pack_quads(w: Ptr, zero: Ptr, out: Ptr, terms: Ptr, g: Unpacked, tile: DotTi
         own = shift(terms, i * TERMS * across * width + first)
         for j in range(width):
             total = 0
-            for p in range(4 * depth // run):
-                for q in range(run):
-                    total += int(panel[(p * width + j) * run + q])
+            for p in range(depth):
+                for q in range(4):
+                    total += int(panel[(4 * p // run * width + j) * run + 4 * p % run + q])
             at = i * g.zero_batch + min(first + j, g.n - 1) * g.zero_column
             away = g.flip if null(zero) else zero_point(zero, at, g.flip)
             own[j] = like(own, total)

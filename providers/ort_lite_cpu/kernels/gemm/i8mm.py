@@ -41,7 +41,10 @@ class MatrixBlock:
             starts = addresses.starts(emit.move(left.at, self.builder.mul(at, left.line)))
             return emit.loop(emit.integer(0), right.depth, DEPTH // 4, [*starts, *values], step)[1][count:]
 
-        starts = [self._shuffle(first[j // 2], first[j // 2], [0, 1, 0, 1] if j % 2 == 0 else [2, 3, 2, 3]) for j in range(self.across)]
+        starts = [
+            self._shuffle(first[j // 2], first[j // 2], [0, 1, 0, 1] if j % 2 == 0 else [2, 3, 2, 3])
+            for j in range(self.across)
+        ]
         return self._separate(emit.loop(emit.integer(0), left.lines, 1, [right.b, *starts * (self.rows // 2)], along)[1][1:])
 
     def _step(self, addresses: Rows, pointers: list[Any], b: Any, totals: Sequence[Any]) -> list[Any]:
