@@ -69,7 +69,7 @@ test-targets: $(VENV)/installed-test
 
 # Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes three to ten minutes a machine.
 FOLDER ?= build/emulation
-MACHINES ?= nehalem haswell armv8.0 dotprod
+MACHINES ?= nehalem haswell armv8.0 dotprod i8mm
 test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
 	$(BIN)/python -m tests.emulation $(FOLDER) $(MACHINES)
 

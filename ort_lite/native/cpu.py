@@ -81,7 +81,7 @@ class Target(Record):
     @property
     def has_byte_products(self) -> bool:
         """True if there are instructions that sum four products of bytes in 32 bits, at the full vector width."""
-        return self.has_vnni or self.has("neon,dotprod")
+        return self.has_vnni or self.has("neon,dotprod|neon,i8mm")
 
 
 @cache
@@ -165,12 +165,15 @@ _X86_64 = {
 }
 _ARMV8 = "fp-armv8 neon"
 _ARMV82 = f"{_ARMV8} lse fullfp16 dotprod"
+_ARMV86 = f"{_ARMV82} i8mm bf16"
 _AARCH64 = {
     "aarch64": _ARMV8,
     "armv8.0-a": _ARMV8,
     "armv8.2-a+dotprod": _ARMV82,
+    "armv8.6-a": _ARMV86,
     "cortex-a72": _ARMV8,
     "neoverse-n1": _ARMV82,
+    "neoverse-v1": _ARMV86,
 }
 _LEVELS = {
     "x86_64": {name: _X86_64[name].replace(" ", ",") for name in ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")},

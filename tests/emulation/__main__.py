@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from tests.emulation.machines import MACHINES, Emulator, Guest
+from tests.emulation.products import integers
 from tests.emulation.work import Work, cases, models
 
 
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases and models whose names have this in them")
     parser.add_argument("--packs", type=Path, help="a folder with ort_lite_kernels, whose packs take the place of the compiler")
     chosen = parser.parse_args()
-    work = [one for one in (*models(), *cases(chosen.first, chosen.every)) if chosen.only in one.name]
+    work = [one for one in (*models(), *integers(), *cases(chosen.first, chosen.every)) if chosen.only in one.name]
     folder, packs = chosen.folder.resolve(), chosen.packs and chosen.packs.resolve()
     results = [report(name, Emulator(MACHINES[name], folder, packs), work, chosen.jobs) for name in chosen.machines]
     return 0 if work and all(results) else 1

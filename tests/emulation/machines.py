@@ -30,7 +30,7 @@ MACHINES = {
     "haswell": Machine("x86_64", "Haswell"),  # AVX2
     "armv8.0": Machine("aarch64", "cortex-a53"),
     "dotprod": Machine("aarch64", "cortex-a76"),  # ARMv8.2 with dot products and half precision
-    "sve": Machine("aarch64", "max"),
+    "i8mm": Machine("aarch64", "max"),  # all that QEMU knows: products of matrices of bytes, and SVE, among others
 }
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 JUMP = re.compile(r"(j\w+|b|b\.\w+|bl?|cbn?z|tbn?z|ret\w*|br|ud2|udf|brk)\s*(?:.*[\s,])?(\.L\w+)?$")
 LABEL = re.compile(r"(\.?\w+):")
 VECTOR = re.compile(r"%[xyz]mm\d+|\b[qvdsz]\d+(?:\.\w+)?")
-PRODUCTS = re.compile(r"v?(fmadd\d+|mul)[ps][sd]|v?pmaddwd|vpdpwssd|vpdpbusd|[su]dot|fmla|fmul|[su]mlal2?|mla|mul")
+PRODUCTS = re.compile(r"v?(fmadd\d+|mul)[ps][sd]|v?pmaddwd|vpdpwssd|vpdpbusd|[su]dot|u?smmla|fmla|fmul|[su]mlal2?|mla|mul")
 
 
 class Loop(NamedTuple):

@@ -11,7 +11,7 @@ from ort_lite.native.spec import key_of, symbol_of
 
 TARGETS = {
     "x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v3+avxvnni", "x86-64-v4", "x86-64-v4+avx512vnni", "x86-64-v4+avx512vnni+amx"),
-    "aarch64": ("armv8.0-a", "armv8.2-a+dotprod"),
+    "aarch64": ("armv8.0-a", "armv8.2-a+dotprod", "armv8.6-a"),
 }
 """By architecture: a CPU of each level, and of each level with what kernels name beyond it."""
 

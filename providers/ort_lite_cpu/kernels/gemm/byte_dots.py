@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
+from ort_lite_cpu.kernels.gemm import amx, i8mm
 from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, configure_tiles, end_tiles
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, VECTOR_NEEDS, DotTile
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
     IntegerVectors,
@@ -25,7 +26,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
-NEEDS = f"avx512f,avx512vnni,amx-tile,amx-int8|{VECTOR_NEEDS}"
+NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
 STRIP = 3 << 19
 """The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""
@@ -315,16 +316,16 @@ def dot_panel(
     i = 0
     while tile.amx and tile.middle == 0 and m <= FEW and i < m:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
-        _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 0, tile.middle, form)
+        _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
     while m - i > tile.rows - tile.few:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
         own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
-        _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.amx, tile.middle, form)
+        _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.rows
     while i < m:
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
-        _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.amx, tile.middle, form)
+        _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.few
 
 
@@ -344,14 +345,14 @@ def _tile(
     rows: int,
     vectors: int,
     lanes: int,
-    amx: int,
+    quads: int,
     middle: int,
     form: int,
 ) -> None:
-    """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right + starts)."""
+    """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right + starts), by the instruction that multiplies `quads` fours of k."""
     emit = ByteDots(builder, lanes)
     epilogue = Epilogue(emit, end, form, vectors, n)
-    if amx:
+    if 4 * quads == amx.DEPTH:
         block = TileBlock(emit, left, right, middle == 128)
         short = builder.icmp_signed("<", m, emit.integer(rows))
         count = builder.select(short, m, emit.integer(rows))
@@ -362,7 +363,11 @@ def _tile(
             with done:
                 block.finish(count, n, c, ldc, epilogue)
         return
-    totals = _sums(emit, left, right, [emit.load(right.starts, j * lanes) for j in range(vectors)], rows)
+    first = [emit.load(right.starts, j * lanes) for j in range(vectors)]
+    if 4 * quads == i8mm.DEPTH:
+        totals = i8mm.MatrixBlock(emit, rows, vectors, middle == 128).sums(left, right, first)
+    else:
+        totals = _sums(emit, left, right, first, rows)
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     for i in range(rows):
         target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]

@@ -1,8 +1,8 @@
 """Tiles of products of bytes: their shapes by target, and the right operand and the terms of its columns as they read them.
 
-x86 multiplies unsigned bytes of the left operand by signed ones of the right, AArch64 signed bytes, tiles (AMX) either. A byte with
-its highest bit flipped is the value less, or plus, 128, and so is its zero point; only their difference counts, so all four pairs of
-signednesses share the kernels.
+x86 multiplies unsigned bytes of the left operand by signed ones of the right, AArch64's dot products signed bytes, tiles (AMX) and
+AArch64's matrix instructions (i8mm) either. A byte with its highest bit flipped is the value less, or plus, 128, and so is its zero
+point; only their difference counts, so all four pairs of signednesses share the kernels.
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class DotTile(NamedTuple):
     few: StaticInt
     """The rows of the tile for the last rows."""
     quads: StaticInt
-    """The multiple of fours of k to which operands are filled up: 16 for AMX, whose tiles hold 64 bytes of k."""
+    """The fours of k that an instruction multiplies, to a multiple of which operands are filled up: 16 for AMX, 2 for i8mm, else 1."""
     amx: StaticInt
     """1 if the tile is four tiles of AMX, 0 if it is vector registers."""
 
@@ -49,6 +49,11 @@ class DotTile(NamedTuple):
         """The number of columns of a panel."""
         return self.vectors * self.lanes
 
+    @property
+    def run(self) -> int:
+        """The bytes of k of a column that are beside each other in a panel."""
+        return 4 if self.amx else 4 * self.quads
+
     def depth(self, k: Dim) -> Dim:
         """Return the fours of k, filled up."""
         return ceildiv(k, 4 * self.quads) * self.quads
@@ -56,11 +61,17 @@ class DotTile(NamedTuple):
 
 def dot_tile(target: Target, left: str = "uint8") -> DotTile | None:
     """Return the tile of a machine for the type of the left operand, or None. All types share packed right operands."""
-    return DotTile(32, 2, 16, 128 if left == "int8" else 0, 32, 16, 1) if target.has_tiles else vector_tile(target)
+    middle = 128 if left == "int8" else 0
+    if target.has_tiles:
+        return DotTile(32, 2, 16, middle, 32, 16, 1)
+    return DotTile(12, 2, 4, middle, FEW, 2, 0) if target.has("neon,i8mm") else vector_tile(target)
 
 
 def vector_tile(target: Target) -> DotTile | None:
-    """Return the tile of vector registers: as many accumulators as they hold beside the operands. None without such an instruction."""
+    """Return the tile of an instruction that multiplies fours of k: as many accumulators as registers hold beside the operands.
+
+    None if the machine has no such instruction.
+    """
     if target.has_vnni:
         return DotTile(14, 2, 16, 0, FEW, 1, 0) if target.has("avx512f") else DotTile(6, 2, 8, 0, FEW, 1, 0)
     return DotTile(10, 2, 4, 128, FEW, 1, 0) if target.has("neon,dotprod") else None
@@ -72,12 +83,12 @@ def scratch_bytes(m: Dim, k: Dim, tile: DotTile) -> Dim:
 
 
 def quads(b: Array, tile: DotTile) -> Array:
-    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), depth, columns, 4), with zeros at the ends."""
+    """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), 4 * depth / run, columns, run), zeros at the ends."""
     b = b.astype(np.int8, copy=False)
     more = -b.shape[-2] % (4 * tile.quads)
-    if more >= 4:
+    if more >= tile.run:
         b = np.concatenate([b, np.zeros((*b.shape[:-2], more, b.shape[-1]), np.int8)], -2)
-    return beside(b, tile.columns, 4)
+    return beside(b, tile.columns, tile.run)
 
 
 def column_terms(sums: Array, tile: DotTile, addends: Array | None = None, zeros: Array | None = None) -> Array:
@@ -100,21 +111,21 @@ def column_terms(sums: Array, tile: DotTile, addends: Array | None = None, zeros
 def pack_quads(w: Ptr, zero: Ptr, out: Ptr, terms: Ptr, g: Unpacked, tile: DotTile, part: int, parts: int) -> int:
     """out = quads(w (batch, k, n) - 128) for uint8, quads(w) for int8; terms (batch, TERMS, n) are those of its columns."""
     width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
-    across = (g.n + width - 1) // width
+    across, run = (g.n + width - 1) // width, 4 if tile.amx else 4 * tile.quads
     for job in span(g.batch * across, part, parts):
         i, first = job // across, job % across * width
         count = min(width, g.n - first)
         panel = shift(out, job * depth * width * 4)
         for p in range(4 * depth):
-            target = shift(panel, p // 4 * width * 4 + p % 4)
+            target = shift(panel, p // run * width * run + p % run)
             source = shift(w, i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + first * g.column)
-            _line(source, target, count, g.column, width, 128 - g.flip, p < g.k)
+            _line(source, target, count, g.column, width, run, 128 - g.flip, p < g.k)
         own = shift(terms, i * TERMS * across * width + first)
         for j in range(width):
             total = 0
             for p in range(depth):
                 for q in range(4):
-                    total += int(panel[(p * width + j) * 4 + q])
+                    total += int(panel[(4 * p // run * width + j) * run + 4 * p % run + q])
             at = i * g.zero_batch + min(first + j, g.n - 1) * g.zero_column
             away = g.flip if null(zero) else zero_point(zero, at, g.flip)
             own[j] = like(own, total)
@@ -124,14 +135,14 @@ def pack_quads(w: Ptr, zero: Ptr, out: Ptr, terms: Ptr, g: Unpacked, tile: DotTi
 
 
 @native
-def _line(x: Ptr, out: Ptr, count: int, step: int, width: int, turn: int, inside: bool) -> None:
-    """out[4 * j] = x[j * step] for j < count if `inside`, its highest bit flipped if `turn` is 128, else 0; 0 up to `width`."""
+def _line(x: Ptr, out: Ptr, count: int, step: int, width: int, run: int, turn: int, inside: bool) -> None:
+    """out[run * j] = x[j * step] for j < count if `inside`, its highest bit flipped if `turn` is 128, else 0; 0 up to `width`."""
     used = count if inside else 0
     if step == 1:
         for j in range(used):
-            out[4 * j] = like(out, x[j] ^ turn)
+            out[run * j] = like(out, x[j] ^ turn)
     else:
         for j in range(used):
-            out[4 * j] = like(out, x[j * step] ^ turn)
+            out[run * j] = like(out, x[j * step] ^ turn)
     for j in range(used, width):
-        out[4 * j] = like(out, 0)
+        out[run * j] = like(out, 0)
