@@ -81,8 +81,9 @@ def integers(right: str, target: Target) -> Spec:
 
 
 def integer_channels(target: Target) -> Spec:
-    signature = "void(*u8,i64,i64,i64,i64,i64,*i16,i64,i64,i64,*i32,i64)"
-    return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
+    signature = "void(*u8,i64,i64,i64,i64,i64,*i16,i64,i64,*i32,*f32,*f32,i64,f64,i64,*i32,i64)"
+    form = {"form": SUMS, "lanes": integer_tile(target).lanes, "signed": False}
+    return Spec.plain(integer_depthwise._channels, signature, form)
 
 
 def lines_of_pixels(outputs: int, target: Target) -> Spec:
