@@ -35,6 +35,8 @@ CONVOLUTIONS = {
     "lines with a stride": Convolution((2, 3, 12, 13), (8, 3, 5, 5), pads=(2, 2, 2, 2), stride=2),
     "gathered": Convolution((1, 6, 9, 8), (70, 3, 3, 2), 2, (1, 0, 1, 2)),
     "depthwise": Convolution((1, 20, 7, 8), (20, 1, 3, 3), 20, (1, 1, 1, 1)),
+    "depthwise with a stride": Convolution((2, 37, 11, 18), (37, 1, 5, 3), 37, (2, 1, 2, 1), 2),
+    "many depthwise": Convolution((1, 130, 6, 33), (130, 1, 3, 3), 130, (1, 1, 1, 1)),
 }
 
 
