@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, DType
 from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution
-from ort_lite_cpu.kernels.gemm.dot_depthwise import DepthwiseForm, dot_depthwise, tap_words
+from ort_lite_cpu.kernels.gemm.dot_depthwise import MOST_LINES, DepthwiseForm, dot_depthwise, tap_words
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
+from ort_lite_cpu.operators.byte_candidates import ByteProduct, byte_product, choose_tile
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.operators.integer_product import (
@@ -81,7 +82,9 @@ def _convolve(
     inputs: the numbers of the weight and of both zero points. Unless it is rescaled, it is the sums, int32.
     """
     weight, zero_x, zero_w = inputs
-    case = IntegerConv(op, x, op.optional(zero_x), weight, zero_w, _sizes(op, x.shape, op.raw(weight).shape, y), bias)
+    sizes = _sizes(op, x.shape, op.raw(weight).shape, y)
+    tile = byte_tile.vector_tile(op.target) if sizes.is_depthwise else choose_tile(_as_product(op, x.dtype, sizes))
+    case = IntegerConv(op, x, op.optional(zero_x), weight, zero_w, sizes, bias, tile)
     kernel, packed = _form(case)
     fused = None if step is None or packed.terms is None or packed.zero_columns else _step(case, step)
     if op.has(8) and not packed.addends:
@@ -90,6 +93,12 @@ def _convolve(
     made = op.builder.new(dtype, y, channels_last(len(y)))
     kernel(case, packed, made, fused or PLAIN)
     return made, packed.addends, fused is not None
+
+
+def _as_product(op: NodeLowering, left: DType, sizes: Geometry) -> ByteProduct:
+    """Return the product of pixels and filters of a group."""
+    depth = product(sizes.kernel) * (sizes.channels // sizes.groups)
+    return byte_product(op, left, sizes.pixels, sizes.outputs // sizes.groups, depth)
 
 
 def _step(case: IntegerConv, step: Rescale) -> Step | None:
@@ -110,6 +119,8 @@ class IntegerConv(NamedTuple):
     zero_w: int
     sizes: Geometry
     bias: Array | None
+    tile: byte_tile.DotTile | None
+    """The tile that multiplies bytes of x; None: they are widened."""
 
     @property
     def left(self) -> list[Tensor | None]:
@@ -120,11 +131,6 @@ class IntegerConv(NamedTuple):
     def flip(self) -> int:
         """128 for an x of int8, 0 for uint8."""
         return integer.FLIPS[self.x.dtype]
-
-    @property
-    def tile(self) -> byte_tile.DotTile | None:
-        """The tile that multiplies bytes of x."""
-        return byte_tile.dot_tile(self.op.target, self.x.dtype)
 
 
 Emission = Callable[[IntegerConv, Packed, Tensor, Step], None]
@@ -147,10 +153,10 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
 
 def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[Emission, Packed]:
     """Return how a depthwise convolution is computed, and its weight as that reads it."""
-    op, sizes, tile, form = case.op, case.sizes, byte_tile.vector_tile(case.op.target), _text(case.op, case.zero_w)
+    op, sizes, tile, form = case.op, case.sizes, case.tile, _text(case.op, case.zero_w)
     taps = centred.reshape(sizes.groups, -1)
     addends = np.zeros(sizes.groups, np.int32) if case.bias is None else case.bias
-    wide = tile is not None and sizes.groups >= tile.lanes
+    wide = tile is not None and sizes.groups >= tile.lanes and sizes.kernel[1] in range(1, MOST_LINES + 1) and centred.size > 0
     if wide and _is_flat(sizes) and centred.min() >= -128 and centred.max() <= 127:
         words = op.pack(source, f"tap words {form}", lambda: tap_words(centred.reshape(sizes.groups, *centred.shape[-2:])))
         terms = np.stack([taps.sum(1, dtype=np.int32), addends, np.zeros_like(addends)])
@@ -167,7 +173,7 @@ def _is_flat(sizes: Geometry) -> bool:
 
 def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
     """y = step(conv(x - zero, w)) of an image that is padded first, one channel at a time."""
-    op, sizes, tile = case.op, case.sizes, byte_tile.vector_tile(case.op.target)
+    op, sizes, tile = case.op, case.sizes, case.tile
     assert tile is not None and packed.terms is not None
     window = sizes.window
     padded = _pad(case, tile, 0)
@@ -245,11 +251,11 @@ def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
     op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
     assert tile is not None
     filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
-    panels = op.pack(source, f"lines {tile.columns} {form}", lambda: integer_convolution.line_quads(filters, tile))
+    panels = op.pack(source, f"lines {tile.columns} {tile.quads} {form}", lambda: integer_convolution.line_quads(filters, tile))
     summed = filters.sum((1, 2, 3), dtype=np.int32)
-    key = f"lines {tile.columns} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
+    key = f"lines {tile.columns} {tile.quads} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
     terms = op.pack(source, key, lambda: byte_tile.column_terms(summed, tile, case.bias))
-    return Packed(panels, None, terms, addends=case.bias is not None)
+    return Packed(panels, None, terms, addends=case.bias is not None, tile=tile)
 
 
 def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
@@ -296,7 +302,7 @@ def _filters(case: IntegerConv) -> Packed:
         points = np.zeros(1, source.dtype) if zeros is None else zeros
         shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)
         addends = None if case.bias is None else case.bias.reshape(sizes.groups, -1)
-        return pack_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}", addends)
+        return pack_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}", case.tile, addends)
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
     depth, away = taps * channels, op.optional(zero)
     single = 1 if away is None else equal(away.size, 1)
@@ -304,4 +310,4 @@ def _filters(case: IntegerConv) -> Packed:
     strides: dict[str, Any] = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
     steps: dict[str, Any] = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
     flip = integer.FLIPS[op.raw(weight).dtype]
-    return pack_later(op, op.input(weight), away, zeros, integer.Unpacked(**dims, **strides, **steps, flip=flip))
+    return pack_later(op, op.input(weight), away, zeros, integer.Unpacked(**dims, **strides, **steps, flip=flip), case.tile)

@@ -15,11 +15,13 @@ from ort_lite.shapes.broadcast import broadcast
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, byte_tile, integer
+from ort_lite_cpu.kernels.gemm.byte_tile import DotTile
 from ort_lite_cpu.kernels.gemm.integer_epilogue import BIASED_FLOATS, FORMS, SUMS, Rescaling
 from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
+from ort_lite_cpu.operators.byte_candidates import byte_product, choose_tile
 from ort_lite_cpu.operators.quantization import BYTES, Formula, Parameter, as_float, formula, requantize
 
 
@@ -37,6 +39,8 @@ class Packed(NamedTuple):
     """True if the zero points among the terms are not subtracted yet."""
     addends: bool = False
     """True if the addends of the sums are among the terms."""
+    tile: DotTile | None = None
+    """The tile that multiplies quads."""
 
 
 class Matrices(NamedTuple):
@@ -102,7 +106,8 @@ def multiply(
         zero = expand(op, zero, own, (*batch, shape_a[-2], 1))
     added = None if addend is None else op.constant(addend)
     own_addends = added.reshape(-1) if added is not None and added.size == n else None
-    w = _pack_operand(op, b, b_zero, (shape_b, (*batch, *shape_b[-2:])), transposed, own_addends)
+    tile = choose_tile(byte_product(op, a.dtype, count * m, n, k))
+    w = _pack_operand(op, b, b_zero, (shape_b, (*batch, *shape_b[-2:])), transposed, own_addends, tile)
     out = shape or op.info().shape
     assert out is not None
     rest = None if addend is None or w.addends else op.optional(addend)
@@ -206,7 +211,7 @@ def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLA
     a, zero, b, sizes = factors.a, factors.zero, factors.b, factors.sizes
     work = sizes.batch * sizes.m * sizes.n * sizes.k
     given: Any = (*sizes, int(factors.zero_row), int(b.zero_columns), integer.FLIPS[a.dtype])
-    tile = byte_tile.dot_tile(op.target, a.dtype)
+    tile = b.tile
     if tile is None or b.terms is None:
         pairs, left = integer.integer_tile(op.target), [bits(a), None if zero is None else bits(zero), b.panels]
         size = integer.scratch_size(sizes.m, 2 * ceildiv(sizes.k, 2), pairs.rows)
@@ -251,15 +256,16 @@ def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DTyp
 
 
 # --- Packing
-def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str, addends: Array | None = None) -> Packed:
+def pack_constant(
+    op: NodeLowering, b: Array, zero: Array, source: Array, form: str, tile: DotTile | None, addends: Array | None = None
+) -> Packed:
     """Return b (..., k, n) less its zero points, which broadcast over it, packed once for `source` and `form`.
 
     Bytes take half the memory, and with few rows of a most of the time is spent reading weights. So if the differences do not fit
     bytes, b is packed as it is, and its zero points are subtracted from the product. addends (..., n) go with the terms of its columns.
     """
-    tile = byte_tile.dot_tile(op.target)
     width = (tile or integer.integer_tile(op.target)).columns
-    form = f"{'quads' if tile else 'pairs'} {width} {form} {zero.tobytes()!r}"
+    form = f"{f'quads {tile.quads}' if tile else 'pairs'} {width} {form} {zero.tobytes()!r}"
     centred = _center(b, zero)
     fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if tile is None and (fits or b.ndim > 2):
@@ -275,7 +281,7 @@ def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: 
     terms = op.pack(
         source, key, lambda: byte_tile.column_terms(whole.sum(-2, dtype=np.int32), tile, addends, None if fits else zeros)
     )
-    return Packed(panels, None, terms, not fits, addends is not None)
+    return Packed(panels, None, terms, not fits, addends is not None, tile)
 
 
 def _center(b: Array, zero: Array) -> Array:
@@ -287,7 +293,13 @@ def _center(b: Array, zero: Array) -> Array:
 
 
 def _pack_operand(
-    op: NodeLowering, index: int, zero_index: int, shapes: tuple[Shape, Shape], transposed: bool, addends: Array | None
+    op: NodeLowering,
+    index: int,
+    zero_index: int,
+    shapes: tuple[Shape, Shape],
+    transposed: bool,
+    addends: Array | None,
+    tile: DotTile | None,
 ) -> Packed:
     """Return the right operand, packed.
 
@@ -306,12 +318,15 @@ def _pack_operand(
             b, away = b.reshape(b.shape[-2:]), away.reshape(away.shape[-2:])
         else:
             b, addends = np.broadcast_to(b, (*known[:-2], *b.shape[-2:])), None
-        return pack_constant(op, b, away, constant, f"{transposed} {known}", addends)
-    return _pack_operand_later(op, index, zero_index, own, full, transposed)
+        return pack_constant(op, b, away, constant, f"{transposed} {known}", tile, addends)
+    return _pack_operand_later(op, index, zero_index, (own, full), transposed, tile)
 
 
-def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+def _pack_operand_later(
+    op: NodeLowering, index: int, zero_index: int, shapes: tuple[Shape, Shape], transposed: bool, tile: DotTile | None
+) -> Packed:
     """Return the right operand, packed at run time."""
+    own, full = shapes
     b = expand(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
@@ -325,12 +340,13 @@ def _pack_operand_later(op: NodeLowering, index: int, zero_index: int, own: Shap
     dims: dict[str, Any] = {"batch": batch, "k": k, "n": n, "inner": k, "zero_batch": steps[0], "zero_column": steps[1]}
     strides: dict[str, Any] = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
     g = integer.Unpacked(**dims, **strides, flip=integer.FLIPS[b.dtype])
-    return pack_later(op, b, zeros, op.constant(zero_index), g)
+    return pack_later(op, b, zeros, op.constant(zero_index), g, tile)
 
 
-def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, g: integer.Unpacked) -> Packed:
+def pack_later(
+    op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, g: integer.Unpacked, tile: DotTile | None
+) -> Packed:
     """Emit the packing of b, laid out as `g`, at run time. `known`: the zero points if they are constant."""
-    tile = byte_tile.dot_tile(op.target)
     operands = [bits(b), None if zeros is None else bits(zeros)]
     if tile is None:
         width = integer.integer_tile(op.target).columns
@@ -342,7 +358,7 @@ def pack_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array |
     terms = op.temporary("int32", (g.batch, byte_tile.TERMS, across * tile.columns))
     at_middle = g.flip == 128 if zeros is None else known is not None and not np.any(known != 128 - g.flip)
     op.emit(byte_tile.pack_quads, [*operands, out, terms], g=g, tile=tile, types=["u8", "u8", "i8", "i32"], work=out.size // 4)
-    return Packed(out, None, terms, not at_middle)
+    return Packed(out, None, terms, not at_middle, tile=tile)
 
 
 def expand(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:

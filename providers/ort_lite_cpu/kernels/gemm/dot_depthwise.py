@@ -18,6 +18,10 @@ LINES = 4
 """The lines of a window that one instruction multiplies."""
 
 
+MOST_LINES = 12
+"""The most lines of a window: they are unrolled."""
+
+
 class DepthwiseForm(NamedTuple):
     """The window of a depthwise convolution: its lines and taps, and the step from one pixel to the next; and the vector's lanes."""
 

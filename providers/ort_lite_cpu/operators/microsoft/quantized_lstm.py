@@ -24,6 +24,7 @@ from ort_lite.native.lang import (
     span,
 )
 from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.kernels.gemm.byte_tile import dot_tile
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -193,7 +194,7 @@ class QuantizedLayer(Layer):
         """Return x @ W[direction], (steps * batch, gates * size), without the bias, which the kernel adds."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
-        packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}")
+        packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}", dot_tile(op.target, self.held.dtype))
         factors = Factors(self.held, self.zero, packed, Matrices(1, rows, columns, w.shape[1]), (rows, columns))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
         return rescaled(op, factors, Rescale("float32", factor))
