@@ -62,6 +62,31 @@ assert len(found) == 200
 for one in set(found):
     print(cpu.host().has_tiles, one, flush=True)
 """
+CANCELLED = """
+from ort_lite.errors import OrtLiteError
+from ort_lite.native.mapping import executable
+
+# mov ecx, 1; xgetbv; ret: the parts of the state that are in use in this thread. Bits 17 and 18 are those of tiles.
+in_use = ctypes.CFUNCTYPE(ctypes.c_uint32)(executable(bytes.fromhex("b901000000 0f01d0 c3")))
+options = ort_lite.SessionOptions()
+options.intra_op_num_threads = 1
+model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["": 21]> g (uint8[M, 4096] a, int8[4096, N] b) => (int32[M, N] y)
+    { y = MatMulInteger(a, b) }''')
+made = ort_lite.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+feeds, states = {"a": np.zeros((16384, 4096), np.uint8), "b": np.zeros((4096, 4096), np.int8)}, []
+for wait in (0.03, 0.06, 0.09, 0.12):
+    control = ort_lite.RunOptions()
+    timer = threading.Timer(wait, lambda: setattr(control, "terminate", True))
+    timer.start()
+    try:
+        made.run(None, feeds, control)
+        states.append("whole")
+    except OrtLiteError:
+        states.append(in_use() >> 17 & 3)
+    timer.join()
+print(states, flush=True)
+"""
+"""A product of 500 Gops that is cancelled, and which parts of the state of tiles are in use then."""
 needs_tiles = pytest.mark.skipif(not host().has_tiles, reason="this machine has no tiles")
 
 
@@ -85,3 +110,12 @@ def test_forked_children_and_threads_compute_the_same() -> None:
     expected = answers(ANSWER)
     assert answers(FORKED) == expected * 2
     assert answers(THREADS) == expected
+
+
+@needs_tiles
+def test_a_thread_whose_run_was_cancelled_uses_no_tiles() -> None:
+    """A kernel is left by a signal, whose handler the system starts with a clear state."""
+    with child([sys.executable, "-c", "".join([SCRIPT, CANCELLED])], stdout=subprocess.PIPE) as process:
+        text, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+    assert text.strip() == "[0, 0, 0, 0]"
