@@ -59,7 +59,7 @@ def _work_of_amx(case: ByteProduct) -> float:
 
 
 def _reject_i8mm(case: ByteProduct) -> str:
-    return "" if case.op.target.has("neon,i8mm") else "the CPU has no matrix instructions for bytes (i8mm)"
+    return "" if case.op.target.has("neon,dotprod,i8mm") else "the CPU has no matrix instructions for bytes (i8mm)"
 
 
 def _reject_dots(case: ByteProduct) -> str:
