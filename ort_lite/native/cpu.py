@@ -81,7 +81,7 @@ class Target(Record):
     @property
     def has_byte_products(self) -> bool:
         """True if there are instructions that sum four products of bytes in 32 bits, at the full vector width."""
-        return self.has_vnni or self.has("neon,dotprod|neon,i8mm")
+        return self.has_vnni or self.has("neon,dotprod")
 
 
 @cache

@@ -75,3 +75,11 @@ def test_an_operand_is_packed_in_a_run_as_before_it(k: int, n: int, turned: bool
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(own[:2], terms[:2])
     assert not own[2, :n].any()
+
+
+def test_a_cpu_with_matrix_instructions_compiles_dot_products() -> None:
+    """They are cheaper for one row, so a model may have both kinds."""
+    tile = byte_tile.vector_tile(MATRICES)
+    assert tile is not None
+    spec = Spec(byte_dots.dot_gemm, ("u8", "i8", "i32", "f32", "f32", "i32", "u8"), {"tile": tile, "out.form": SUMS})
+    assert undefined_symbols(object_code(spec, MATRICES)) == []

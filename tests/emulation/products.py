@@ -14,6 +14,7 @@ BYTES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 SIZES = [
     (m, k, n) for m in (1, 2, 3, 5, 8, 9, 12, 13, 25, 40) for k, n in ((1, 3), (7, 8), (8, 9), (24, 16), (63, 21), (256, 40))
 ]
+SIZES.append((700, 2001, 9))  # more rows than a block of scratch holds
 DEPTHS = [1, 4, 7, 8, 33, 200]
 
 

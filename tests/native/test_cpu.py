@@ -31,7 +31,6 @@ def test_dot_products_need_the_full_width() -> None:
     assert Target("", "", "+avx512f,+avx512vnni").has_vnni
     assert not Target("", "", "+avx512f,+avxvnni").has_vnni
     assert Target("", "", "+avxvnni").has_byte_products and Target("", "", "+neon,+dotprod").has_byte_products
-    assert Target("", "", "+neon,+i8mm").has_byte_products
     assert not Target("", "", "+avx2").has_byte_products and not Target("", "", "+neon").has_byte_products
 
 

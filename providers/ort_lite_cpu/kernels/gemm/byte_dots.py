@@ -26,7 +26,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
-NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,i8mm|neon,dotprod"
+NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
 STRIP = 3 << 19
 """The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""

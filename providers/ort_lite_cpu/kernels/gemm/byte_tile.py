@@ -64,7 +64,7 @@ def dot_tile(target: Target, left: str = "uint8") -> DotTile | None:
     middle = 128 if left == "int8" else 0
     if target.has_tiles:
         return DotTile(32, 2, 16, middle, 32, 16, 1)
-    return DotTile(12, 2, 4, middle, FEW, 2, 0) if target.has("neon,i8mm") else vector_tile(target)
+    return DotTile(12, 2, 4, middle, FEW, 2, 0) if target.has("neon,dotprod,i8mm") else vector_tile(target)
 
 
 def vector_tile(target: Target) -> DotTile | None:
