@@ -15,7 +15,7 @@ from ort_lite_cpu.kernels.gemm import (
     byte_dots,
     depthwise,
     few_rows,
-    four_bits,
+    few_bits,
     integer,
     integer_depthwise,
     pixels,
