@@ -199,7 +199,9 @@ def _panel(x: Activations, w: WeightPanel, out: Ptr, ldc: int, m: int, n: int, f
             _tile(x, right, shift(out, j), ldc, m, n - j, form, tile.rows, 2, tile.vectors, tile.lanes)
 
 
-@emitter("void(*i8,*f32,*i32,*u32,*f32,*T,i64,i64,*f32,i64,i64,i64,static,static,static,static,static,static,static)", needs=NEEDS)
+@emitter(
+    "void(*i8,*f32,*i32,*u32,*f32,*T,i64,i64,*f32,i64,i64,i64,static,static,static,static,static,static,static)", needs=NEEDS
+)
 def _tile(
     builder: Any,
     x: Any,

@@ -104,7 +104,7 @@ def matmul_n_bits(op: NodeLowering) -> None:
         raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
         if size * bits % few_bits.WORD == 0 and groups is None:
-            _emit_packed(op, spec, a, y, PackedWeights(b, scales, zeros, bits, size))
+            _emit_packed(op, spec, a, y, PackedWeights(n, k, b, scales, zeros, bits, size))
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
         emit_gemm(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
@@ -118,8 +118,10 @@ def matmul_n_bits(op: NodeLowering) -> None:
 
 
 class PackedWeights(Record):
-    """Constants of a node, as they come: blocks of `size` codes of `bits` bits."""
+    """Constants of a node, as they come: n columns of k codes of `bits` bits, in blocks of `size`."""
 
+    n: int
+    k: int
     b: Array
     scales: Array
     zeros: Array | None
@@ -129,8 +131,7 @@ class PackedWeights(Record):
 
 def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: PackedWeights) -> None:
     """Emit the product with weights that stay packed, in the order in which kernels read them."""
-    n, k = int(spec.n), int(spec.k)
-    width, blocks, zeros = tile_for("f32", op.target).columns, -(-k // w.size), w.zeros
+    n, width, blocks, zeros = w.n, tile_for("f32", op.target).columns, -(-w.k // w.size), w.zeros
 
     def panels(array: Array) -> Array:
         return few_bits.columns_together(array, width, op.kernels)
@@ -144,7 +145,8 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
         spec.bias,
         y,
     ]
-    g = few_bits.BlockedProduct(*spec.sizes.values(), blocks, w.size)
+    sizes: Any = (spec.m, n, w.k, blocks, w.size)
+    g = few_bits.BlockedProduct(*sizes)
     if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and w.size % few_bit_dots.CHUNK == 0:
         _emit_integers(op, a, weights, g, w)
     else:
