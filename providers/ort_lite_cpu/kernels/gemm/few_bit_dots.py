@@ -4,8 +4,8 @@ A block of a row has the scale max|a| / 127, and q = round(a / scale). The produ
 
     scale of a * scale of b * (sum of q * code - zero * sum of q)
 
-The parentheses are integers and exact. The codes are those of `few_bits`, still packed: field s of the four bytes of a word holds the
-codes of k = s, s + f, s + 2 f and s + 3 f, with f = 8 / bits fields to a byte. So q is stored in that order within each word.
+The sums in the parentheses are exact integers. The codes are those of `codes.words`, still packed. With f = 8 / bits fields to a byte,
+field s of the four bytes of a word holds the codes of k = s, s + f, s + 2 f and s + 3 f. So q is stored in that order within a word.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.byte_dots import NEEDS, ByteDots
-from ort_lite_cpu.kernels.gemm.few_bits import WORD, BlockedProduct, Codes, WeightPanel
+from ort_lite_cpu.kernels.gemm.codes import WORD, BlockedProduct, Codes, WeightPanel
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import Rows, tile_for
 

@@ -6,22 +6,15 @@ block. Few rows read the weights once, in the order of memory; for more of them 
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
+from ort_lite_cpu.kernels.gemm.codes import WORD, BlockedProduct, Codes, WeightPanel
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, Tile, TileEpilogue, panel
-from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.run.kernels import Kernels
 
 FEW = 8
 """The most rows for which reading the codes again for every few rows costs less than unpacking them."""
-WORD = 32
-"""The bits of a word, which holds codes of one column in the order of k from its lowest bits."""
 AHEAD = 2048
 """The bytes of weights that are prefetched before they are read."""
 
@@ -38,27 +31,6 @@ def looks_up(target: Target, bits: int) -> bool:
     return bits < 8 and target.has("avx512f") and target.vector_bytes == 64
 
 
-def columns_together(x: Array, width: int, kernels: Kernels) -> Array:
-    """Return (n, r), a row for each column of weights, as panels (ceil(n / width), r, width). O(size)."""
-    return panels(np.ascontiguousarray(x).T, width, kernels)
-
-
-def words(b: Array, width: int, kernels: Kernels) -> Array:
-    """Return codes (n, bytes), a multiple of four bytes a column, as panels of words: (ceil(n / width), words, width)."""
-    return columns_together(np.ascontiguousarray(b).view("<u4"), width, kernels)
-
-
-class BlockedProduct(NamedTuple):
-    """A product (m, k) @ (k, n) with a right operand whose columns have `blocks` blocks of `size` codes, the first k of which count."""
-
-    m: int
-    n: int
-    k: int
-    blocks: int
-    size: int
-    """A multiple of the codes of a word."""
-
-
 class CodeForm(NamedTuple):
     """The form of weights in memory, and the way in which kernels read them."""
 
@@ -70,16 +42,6 @@ class CodeForm(NamedTuple):
     """1: codes become numbers by a table, see `Codes`."""
     together: StaticInt
     """Rows that share one pass over the weights, see `rows_together`."""
-
-
-class WeightPanel(NamedTuple):
-    """A panel of weights: codes (blocks * size * bits / 32, width), scales and zeros (blocks, width)."""
-
-    codes: Ptr
-    scales: Ptr
-    zeros: Ptr
-    blocks: int
-    size: int
 
 
 @native
@@ -205,50 +167,6 @@ def _many(
         panel(x, f, f, y, n, m, left, depth, last_steps, tile.rows, tile.vectors, tile.lanes)
 
 
-class Codes(Vectors):
-    """Emits operations on vectors of float32, and on the codes that become them."""
-
-    def __init__(self, builder: Any, lanes: int, bits: int, lookup: bool) -> None:
-        from llvmlite import ir
-
-        super().__init__(builder, ir.FloatType(), lanes)
-        self.integers = ir.VectorType(ir.IntType(32), lanes)
-        self.bits, self.lookup, self.most = bits, lookup, (1 << bits) - 1
-        self.middle = self.constant(1 << (bits - 1))
-
-    def load_word(self, pointer: Any, at: int) -> Any:
-        """Return the words from element `at` on."""
-        address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
-        return self.builder.load(address, align=4)
-
-    def code(self, held: Any, number: int) -> Any:
-        """Return code `number` of each word as a number from 0 to `most`."""
-        if number:
-            held = self.builder.lshr(held, self.ir.Constant(self.integers, [self.bits * number] * self.lanes))
-        if self.lookup:  # by the lowest four bits of each lane, which saves the conversion
-            kind = self.ir.VectorType(self.element, 16)
-            found = self._declare("llvm.x86.avx512.permvar.sf.512", kind, [kind, self.integers])
-            return self.builder.call(found, [self.ir.Constant(kind, [float(x & self.most) for x in range(16)]), held])
-        own = self.builder.and_(held, self.ir.Constant(self.integers, [self.most] * self.lanes))
-        return self.builder.sitofp(own, self.type)
-
-    def reduce(self, operation: str, held: Any) -> Any:
-        """Return one integer from those of a vector: their sum ("add"), or the largest unsigned one ("umax")."""
-        name = f"llvm.vector.reduce.{operation}.v{self.lanes}i32"
-        return self.builder.call(self._declare(name, self.integers.element, [self.integers]), [held])
-
-    def nearest(self, values: Any) -> Any:
-        """Return the nearest integers, even ones halfway; the values must fit 32 bits."""
-        rounded = self.builder.call(self._declare(f"llvm.rint.{self.name}", self.type, [self.type]), [values])
-        return self.builder.fptosi(rounded, self.integers)
-
-    def zeros(self, pointer: Any, at: int) -> Any:
-        """Return zero points, which are bytes or floats."""
-        held = self.ir.VectorType(pointer.type.pointee, self.lanes)
-        values = self.builder.load(self.builder.bitcast(self.move(pointer, self.integer(at)), held.as_pointer()), align=1)
-        return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
-
-
 @emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static,static)")
 def _sums(
     builder: Any,
@@ -275,14 +193,15 @@ def _sums(
         emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
         held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
         for number in range(share):
+            first = number % chains * count
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
             left = [emit.splat(builder.load(place)) for place in places]
             for j in range(vectors):
                 factor = emit.code(held[j], number)
                 for row in range(rows):
-                    k = number % chains * count + row * vectors + j
+                    k = first + row * vectors + j
                     sums[k] = emit.fma(left[row], factor, sums[k])
-            x = emit.after(x, sums[number % chains * count + count - 1])
+            x = emit.after(x, *sums[first : first + count])
         return [emit.move(x, emit.integer(share)), emit.move(codes, emit.integer(width)), *sums]
 
     def block_of(number: Any, values: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, maximum, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
-from ort_lite_cpu.kernels.gemm import few_bit_dots, few_bits
+from ort_lite_cpu.kernels.gemm import codes, few_bit_dots, few_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -103,7 +103,7 @@ def matmul_n_bits(op: NodeLowering) -> None:
     if groups is not None and groups.size and not 0 <= groups.min() <= groups.max() < -(-k // size):
         raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
-        if size * bits % few_bits.WORD == 0 and groups is None:
+        if size * bits % codes.WORD == 0 and groups is None:
             _emit_packed(op, spec, a, y, PackedWeights(n, k, b, scales, zeros, bits, size))
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
@@ -134,10 +134,10 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
     n, width, blocks, zeros = w.n, tile_for("f32", op.target).columns, -(-w.k // w.size), w.zeros
 
     def panels(array: Array) -> Array:
-        return few_bits.columns_together(array, width, op.kernels)
+        return codes.columns_together(array, width, op.kernels)
 
     weights = [
-        op.pack(w.b, f"words {n} {width}", lambda: few_bits.words(w.b.reshape(n, -1), width, op.kernels)),
+        op.pack(w.b, f"words {n} {width}", lambda: codes.words(w.b.reshape(n, -1), width, op.kernels)),
         op.pack(w.scales, f"columns {n} {width}", lambda: panels(w.scales.reshape(n, blocks))),
         None
         if zeros is None
@@ -146,7 +146,7 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
         y,
     ]
     sizes: Any = (spec.m, n, w.k, blocks, w.size)
-    g = few_bits.BlockedProduct(*sizes)
+    g = codes.BlockedProduct(*sizes)
     if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and w.size % few_bit_dots.CHUNK == 0:
         _emit_integers(op, a, weights, g, w)
     else:
@@ -154,7 +154,7 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
 
 
 def _emit_floats(
-    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: few_bits.BlockedProduct, w: PackedWeights, work: Dim
+    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights, work: Dim
 ) -> None:
     tile, together = tile_for("f32", op.target), few_bits.rows_together(op.target)
     room = maximum(together * (g.blocks * g.size + g.blocks + tile.columns), DEPTH * tile.columns)
@@ -165,7 +165,7 @@ def _emit_floats(
 
 
 def _emit_integers(
-    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: few_bits.BlockedProduct, w: PackedWeights
+    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights
 ) -> None:
     tile, form = few_bit_dots.code_tile(op.target), few_bit_dots.dot_form(op.target, w.bits, w.zeros is not None)
     rows = ceildiv(g.m, tile.rows) * tile.rows
@@ -211,8 +211,8 @@ def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, 
         middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
     elif zeros is not None:
         middle = zeros.reshape(n, blocks)
-    codes = _split(b.reshape(n, -1), bits)[:, :k]
-    found: Array = ((codes - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
+    numbers = _split(b.reshape(n, -1), bits)[:, :k]
+    found: Array = ((numbers - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
     return found
 
 
