@@ -85,8 +85,8 @@ def unpack_weights(
 def matmul_n_bits(op: NodeLowering) -> None:
     """Emit a (..., K) times the transposed weights (N, K). Constants stay packed if each block is a column of whole words.
 
-    Computes in float32, or in integers of 8 bits if `accuracy_level` is 4, constants stay packed, and the target has products of bytes.
-    Spec: onnxruntime MatMulNBits-1.
+    Computes in float32, or in integers of 8 bits if `accuracy_level` is 4, the target has products of bytes, and the weights are
+    constants that stay packed, with zero points that are integers. Spec: onnxruntime MatMulNBits-1.
     """
     bits, size, n, k = (op.attr(name, 4) for name in ("bits", "block_size", "N", "K"))
     if bits not in (2, 4, 8) or op.attr("weight_prepacked", 0):
@@ -147,7 +147,8 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
     ]
     sizes: Any = (spec.m, n, w.k, blocks, w.size)
     g = codes.BlockedProduct(*sizes)
-    if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and w.size % few_bit_dots.CHUNK == 0:
+    whole = w.size % few_bit_dots.CHUNK == 0 and (zeros is None or zeros.dtype == np.uint8)
+    if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and whole:
         _emit_integers(op, a, weights, g, w)
     else:
         _emit_floats(op, a, weights, g, w, spec.work)
