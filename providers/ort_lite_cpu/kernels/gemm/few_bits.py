@@ -6,6 +6,7 @@ block. Few rows read the weights once, in the order of memory; for more of them 
 
 from typing import Any, NamedTuple
 
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
@@ -15,7 +16,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand,
 
 FEW = 8
 """The most rows for which reading the codes again for every few rows costs less than unpacking them."""
-AHEAD = 2048
+AHEAD = 4096
 """The bytes of weights that are prefetched before they are read."""
 
 
@@ -190,7 +191,8 @@ def _sums(
     def round_of(_: Any, values: Any) -> list[Any]:
         """Emit the k of a word, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
-        emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
+        for line in range(0, 4 * width, CACHE_LINE):
+            emit.prefetch(emit.move(codes, emit.integer((AHEAD + line) // 4)))
         held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
         for number in range(share):
             first = number % chains * count

@@ -9,8 +9,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, maximum, product
-from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.costs import RATE, linear_work
 from ort_lite_cpu.kernels.gemm import codes, few_bit_dots, few_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
@@ -25,11 +24,13 @@ if TYPE_CHECKING:
 
 INTEGERS = 4
 """The `accuracy_level` of 8-bit integers."""
-QUANTIZED = 0.15
+ROWS_UNPACKED = 2
+"""The rows whose products last about as long as making numbers of all codes."""
+QUANTIZED = 0.3
 """The nanoseconds in which an activation is quantized."""
-READ = 0.06
+READ = 0.025
 """The nanoseconds in which a byte of weights is read."""
-MULTIPLIED = 0.006
+MULTIPLIED = 0.0045
 """The nanoseconds of a product of integers."""
 
 
@@ -151,17 +152,16 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
     if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and whole:
         _emit_integers(op, a, weights, g, w)
     else:
-        _emit_floats(op, a, weights, g, w, spec.work)
+        _emit_floats(op, a, weights, g, w)
 
 
-def _emit_floats(
-    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights, work: Dim
-) -> None:
+def _emit_floats(op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights) -> None:
     tile, together = tile_for("f32", op.target), few_bits.rows_together(op.target)
     room = maximum(together * (g.blocks * g.size + g.blocks + tile.columns), DEPTH * tile.columns)
     scratch = op.temporary("float32", (op.options.threads * room,))
     lookup = few_bits.looks_up(op.target, w.bits)
     form = few_bits.CodeForm(w.bits, int(w.zeros is not None), int(lookup), together)
+    work = maximum(g.m, ROWS_UNPACKED) * g.n * g.k // RATE
     op.emit(few_bits.few_bits, [a, *weights, scratch], g=g, form=form, tile=tile, work=work)
 
 
@@ -176,8 +176,7 @@ def _emit_integers(
     quantized = [a, q, scales, sums, scratch]
     work = linear_work(g.m * g.k, QUANTIZED)
     op.emit(few_bit_dots.quantize_blocks, quantized, g=g, factor=factor, bits=w.bits, work=work)
-    read = linear_work(g.n * g.blocks * (g.size * w.bits // 8 + 4), READ)
-    work = maximum(read, linear_work(g.m * g.n * g.k, MULTIPLIED))
+    work = linear_work(g.n * g.blocks * (g.size * w.bits // 8 + 4), READ) + linear_work(g.m * g.n * g.k, MULTIPLIED)
     op.emit(few_bit_dots.few_bit_dots, [q, scales, sums, *weights], g=g, form=form, tile=tile, work=work)
 
 
