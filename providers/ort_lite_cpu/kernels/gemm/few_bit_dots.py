@@ -11,6 +11,7 @@ field s of the four bytes of a word holds the codes of k = s, s + f, s + 2 f and
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
@@ -284,7 +285,7 @@ class CodeDots(Codes):
 
         def emit_round(_: Any, values: Sequence[Any]) -> list[Any]:
             pointers, codes, sums = list(values[: -count - 1]), values[-count - 1], list(values[-count:])
-            for line in range(0, vectors * self.lanes * 4, 64):
+            for line in range(0, vectors * self.lanes * 4, CACHE_LINE):
                 self.prefetch(self.move(codes, self.integer((AHEAD + line) // 4)))
             held = [self.load_word(codes, j * self.lanes) for j in range(vectors)]
             for number in range(self.share // 4):
