@@ -244,16 +244,7 @@ def _tile(
 
     values = [*starts, w.codes, w.scales, w.zeros, *[emit.zero] * count]
     totals = emit.loop(emit.integer(0), w.blocks, 1, values, block_of)[1][-count:]
-    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
-    masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
-    for k, total in enumerate(totals):
-        row, j = divmod(k, vectors)
-        target = emit.move(out, emit.mul(ldc, row))
-        with builder.if_then(builder.icmp_signed("<", emit.integer(row), m)), builder.if_else(whole) as (inside, edge):
-            with inside:
-                emit.store(total, target, j * lanes)
-            with edge:
-                emit.store(total, target, j * lanes, masks[j])
+    emit.store_rows(totals, out, ldc, m, n, vectors)
 
 
 class CodeDots(Codes):
@@ -300,3 +291,17 @@ class CodeDots(Codes):
             return [*pointers, self.move(codes, self.integer(width)), *sums]
 
         return emit_round
+
+    def store_rows(self, totals: Sequence[Any], out: Any, ldc: Any, m: Any, n: Any, vectors: int) -> None:
+        """Write the first m of rows of `vectors` totals, the first n of their columns."""
+        builder, lanes = self.builder, self.lanes
+        whole = builder.icmp_signed(">=", n, self.integer(vectors * lanes))
+        masks = [self.mask(builder.sub(n, self.integer(j * lanes))) for j in range(vectors)]
+        for k, total in enumerate(totals):
+            row, j = divmod(k, vectors)
+            target = self.move(out, self.mul(ldc, row))
+            with builder.if_then(builder.icmp_signed("<", self.integer(row), m)), builder.if_else(whole) as (inside, edge):
+                with inside:
+                    self.store(total, target, j * lanes)
+                with edge:
+                    self.store(total, target, j * lanes, masks[j])

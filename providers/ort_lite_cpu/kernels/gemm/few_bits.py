@@ -132,9 +132,9 @@ def _few(
     """out (count, width) = a @ w for rows a from `_begin`: one row, or `together`, the first `count` of which count."""
     sums = shift(a, form.together * w.blocks * w.size)
     if count == 1 or form.together == 1:
-        _sums(a, sums, w, out, form.bits, form.given, form.lookup, 1, vectors, lanes)
+        _sums(a, sums, w, out, form, 1, vectors, lanes)
     else:
-        _sums(a, sums, w, out, form.bits, form.given, form.lookup, form.together, vectors, lanes)
+        _sums(a, sums, w, out, form, form.together, vectors, lanes)
 
 
 @native(inline=False)
@@ -161,30 +161,18 @@ def _many(
     pieces, some = cut(words_, DEPTH // share)
     for piece in range(pieces):
         begin, end = piece * some, min((piece + 1) * some, words_)
-        _unpack(w, scratch, begin, end, form.bits, form.given, form.lookup, tile.vectors, tile.lanes)
+        _unpack(w, scratch, begin, end, form, tile.vectors, tile.lanes)
         mode = (0 if piece == 0 else ACCUMULATE) + (ending if piece == pieces - 1 else 0)
         x, depth, f = LeftOperand(shift(a, begin * share), k, 0, 1), min(end * share, k) - begin * share, scratch
         last_steps = TileEpilogue(mode, bias, bias, 0.0, 0.0)
         panel(x, f, f, y, n, m, left, depth, last_steps, tile.rows, tile.vectors, tile.lanes)
 
 
-@emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static,static)")
-def _sums(
-    builder: Any,
-    a: Any,
-    sums_of_a: Any,
-    w: Any,
-    out: Any,
-    bits: int,
-    given: bool,
-    lookup: bool,
-    rows: int,
-    vectors: int,
-    lanes: int,
-) -> None:
+@emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static,static,static)")
+def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm, rows: int, vectors: int, lanes: int) -> None:
     """out (rows, width) = a (rows, blocks * size) @ w; `sums_of_a` (rows, blocks)."""
     b, scales, zeros, blocks, size = w
-    emit, share = Codes(builder, lanes, bits, lookup), WORD // bits
+    emit, share = Codes(builder, lanes, form.bits, bool(form.lookup)), WORD // form.bits
     count, chains, width = rows * vectors, 2 if rows * vectors < 8 else 1, vectors * lanes
     depth = builder.mul(blocks, size)
 
@@ -213,7 +201,7 @@ def _sums(
             sums = emit.add_all(sums[:count], sums[count:])
         scale, zero = values[2], values[3]
         factors = [emit.load(scale, j * lanes) for j in range(vectors)]
-        away = [emit.zeros(zero, j * lanes) if given else emit.middle for j in range(vectors)]
+        away = [emit.zeros(zero, j * lanes) if form.given else emit.middle for j in range(vectors)]
         totals = list(values[4:])
         for row in range(rows):
             at = builder.add(emit.mul(blocks, row), number)
@@ -229,12 +217,11 @@ def _sums(
         emit.store(total, out, k * lanes)
 
 
-@emitter("void(*u32,*f32,*T,i64,i64,*f32,i64,i64,static,static,static,static,static)")
-def _unpack(
-    builder: Any, w: Any, out: Any, begin: Any, end: Any, bits: int, given: bool, lookup: bool, vectors: int, lanes: int
-) -> None:
+@emitter("void(*u32,*f32,*T,i64,i64,*f32,i64,i64,static,static,static,static,static,static)")
+def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, form: CodeForm, vectors: int, lanes: int) -> None:
     """out (share * (end - begin), width) = the weights of words `begin` to `end` of a panel."""
-    emit, share, (b, scales, zeros, _, size) = Codes(builder, lanes, bits, lookup), WORD // bits, w
+    emit, share = Codes(builder, lanes, form.bits, bool(form.lookup)), WORD // form.bits
+    b, scales, zeros, _, size = w
     width, words_ = vectors * lanes, builder.sdiv(size, emit.integer(share))
 
     def round_of(number: Any, values: Any) -> list[Any]:
@@ -242,7 +229,7 @@ def _unpack(
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
             held, factor = emit.load_word(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
-            away = emit.zeros(emit.move(zeros, block), j * lanes) if given else emit.middle
+            away = emit.zeros(emit.move(zeros, block), j * lanes) if form.given else emit.middle
             for k in range(share):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)
                 emit.store(value, target, k * width + j * lanes)
