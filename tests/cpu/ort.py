@@ -21,10 +21,15 @@ def ort_op(
     domain: str = "",
     outputs: Sequence[str] = ("float32",),
     threads: int = 1,
+    constants: Sequence[int] = (),
 ) -> list[Any]:
-    """Its outputs, of the element types `outputs` ("" for one that is left out), without optimisations."""
+    """Return its outputs, of the element types `outputs` ("" for one that is left out), without optimisations.
+
+    `constants`: positions of inputs that are initialisers.
+    """
     names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
     given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
+    initializers = [numpy_helper.from_array(given.pop(names[k]), names[k]) for k in constants]
     infos = [
         helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), list(array.shape))
         for name, array in given.items()
@@ -35,7 +40,9 @@ def ort_op(
         op_type, names, [f"out{k}" if dtype else "" for k, dtype in enumerate(outputs)], domain=domain, **plain
     )
     imports = [helper.make_opsetid(domain, opset), *([helper.make_opsetid("", 21)] if domain else [])]
-    model = helper.make_model(helper.make_graph([node], "g", infos, results), opset_imports=imports, ir_version=10)
+    model = helper.make_model(
+        helper.make_graph([node], "g", infos, results, initializers), opset_imports=imports, ir_version=10
+    )
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads

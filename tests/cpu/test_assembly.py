@@ -14,8 +14,9 @@ from ort_lite_cpu.kernels.gemm import (
     attention,
     byte_tile,
     depthwise,
+    few_bit_dots,
+    few_bits,
     few_rows,
-    four_bits,
     integer,
     integer_convolution,
     integer_depthwise,
@@ -92,11 +93,11 @@ def lines_of_pixels(outputs: int, target: Target) -> Spec:
     return Spec.plain(pixels._line, signature, {f"cut.{name}": value for name, value in tile._asdict().items()})
 
 
-def codes(target: Target) -> Spec:
+def codes(bits: int, target: Target) -> Spec:
     signature = "void(*f32,*u32,*f32,*u8,i64,i64,*f32,i64)"
-    statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
     tile = tile_for("f32", target)
-    return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})
+    form = few_bits.CodeForm(bits, 1, int(few_bits.looks_up(target, bits)), few_bits.rows_together(target))
+    return Spec.plain(few_bits._few, signature, {"form": form, "vectors": tile.vectors, "lanes": tile.lanes})
 
 
 def recurrent(target: Target) -> Spec:
@@ -124,7 +125,9 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "pixels of 2": lambda target: lines_of_pixels(2, target),
     "pixels of 4": lambda target: lines_of_pixels(4, target),
     "pixels of 8": lambda target: lines_of_pixels(8, target),
-    "four bits": codes,
+    "two bits": lambda target: codes(2, target),
+    "four bits": lambda target: codes(4, target),
+    "eight bits": lambda target: codes(8, target),
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
@@ -206,6 +209,19 @@ def test_kernels_of_tiles(kernel: str, left: str, form: int) -> None:
     last = own[own.index("tilerelease") : own.index("retq")]
     assert own.count("tilerelease") == own.count("retq") == 1 and last
     assert not any(JUMP.match(line) or LABEL.match(line) for line in last)  # so that no other way leads to the return
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("name", DOTS)
+def test_tiles_of_codes_keep_their_sums_in_registers(name: str, bits: int) -> None:
+    """Those of one row, of the last rows and of most rows, each with the products of its shape for every four k of a word."""
+    target = parse_target(name)
+    tile, form = few_bit_dots.code_tile(target), few_bit_dots.dot_form(target, bits, True)
+    signature = "void(*i8,*f32,*i32,*u32,*f32,*u8,i64,i64,*f32,i64,i64,i64)"
+    loops = multiplying_loops(Spec.plain(few_bit_dots._panel, signature, {"form": form, "tile": tile}), target)
+    assert spilled(loops) == []
+    for products in (tile.vectors, tile.few * 2, tile.rows * 2):
+        assert any(loop.products() == products * 8 // bits for loop in loops)
 
 
 IMAGE = ",".join(["i64"] * len(ImageShape._fields))

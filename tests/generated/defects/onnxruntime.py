@@ -165,7 +165,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("com.microsoft.GroupQueryAttention", "moves the window of rows of padding to the last key", _is_padding),
     _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
-    _defect("com.microsoft.MatMulNBits", "quantizes A to 8 bits where accuracy_level is 4", attribute("accuracy_level", 4)),
+    _defect(
+        "com.microsoft.MatMulNBits",
+        "ignores scales that are no constants where accuracy_level is 4, and quantizes A to 8 bits for other blocks",
+        attribute("accuracy_level", 4),
+    ),
     _defect(
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",

@@ -7,8 +7,10 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
-from ort_lite.shapes import equal, maximum, product
-from ort_lite_cpu.kernels.gemm import four_bits
+from ort_lite.record import Record
+from ort_lite.shapes import ceildiv, equal, maximum, product
+from ort_lite_cpu.costs import RATE, linear_work
+from ort_lite_cpu.kernels.gemm import codes, few_bit_dots, few_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -18,6 +20,18 @@ from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
+
+
+INTEGERS = 4
+"""The `accuracy_level` of 8-bit integers."""
+ROWS_UNPACKED = 2
+"""The rows whose products last about as long as making numbers of all codes."""
+QUANTIZED = 0.3
+"""The nanoseconds in which an activation is quantized."""
+READ = 0.025
+"""The nanoseconds in which a byte of weights is read."""
+MULTIPLIED = 0.0045
+"""The nanoseconds of a product of integers."""
 
 
 @native
@@ -70,9 +84,10 @@ def unpack_weights(
 
 @operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
 def matmul_n_bits(op: NodeLowering) -> None:
-    """Emit a (..., K) times the transposed weights (N, K): constants of four bits stay packed, others are unpacked while lowering.
+    """Emit a (..., K) times the transposed weights (N, K). Constants stay packed if each block is a column of whole words.
 
-    Computes in float32 for every `accuracy_level`. Spec: onnxruntime MatMulNBits-1.
+    Computes in float32, or in integers of 8 bits if `accuracy_level` is 4, the target has products of bytes, and the weights are
+    constants that stay packed, with zero points that are integers. Spec: onnxruntime MatMulNBits-1.
     """
     bits, size, n, k = (op.attr(name, 4) for name in ("bits", "block_size", "N", "K"))
     if bits not in (2, 4, 8) or op.attr("weight_prepacked", 0):
@@ -89,8 +104,8 @@ def matmul_n_bits(op: NodeLowering) -> None:
     if groups is not None and groups.size and not 0 <= groups.min() <= groups.max() < -(-k // size):
         raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
-        if bits == 4 and size % four_bits.TOGETHER == 0 and groups is None:
-            _emit_four_bits(op, spec, a, y, b, scales, zeros, n, k, size)
+        if size * bits % codes.WORD == 0 and groups is None:
+            _emit_packed(op, spec, a, y, PackedWeights(n, k, b, scales, zeros, bits, size))
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
         emit_gemm(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
@@ -103,45 +118,72 @@ def matmul_n_bits(op: NodeLowering) -> None:
     emit_dynamic_gemm(op, spec, a, weights, y)
 
 
-def _emit_four_bits(
-    op: NodeLowering,
-    spec: Product,
-    a: Tensor,
-    y: Tensor,
-    b: Array,
-    scales: Array,
-    zeros: Array | None,
-    n: int,
-    k: int,
-    size: int,
-) -> None:
-    """Emit the product with weights of four bits, packed in the order in which kernels read them."""
-    tile, blocks = tile_for("f32", op.target), -(-k // size)
-    width = tile.columns
+class PackedWeights(Record):
+    """Constants of a node, as they come: n columns of k codes of `bits` bits, in blocks of `size`."""
+
+    n: int
+    k: int
+    b: Array
+    scales: Array
+    zeros: Array | None
+    bits: int
+    size: int
+
+
+def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: PackedWeights) -> None:
+    """Emit the product with weights that stay packed, in the order in which kernels read them."""
+    n, width, blocks, zeros = w.n, tile_for("f32", op.target).columns, -(-w.k // w.size), w.zeros
 
     def panels(array: Array) -> Array:
-        return four_bits.columns_together(array, width, op.kernels)
+        return codes.columns_together(array, width, op.kernels)
 
-    operands = [
-        a,
-        op.pack(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.kernels)),
-        op.pack(scales, f"columns {n} {width}", lambda: panels(scales.reshape(n, blocks))),
-        None if zeros is None else op.pack(zeros, f"zeros {n} {blocks} {width}", lambda: panels(_points(zeros, n, blocks))),
+    weights = [
+        op.pack(w.b, f"words {n} {width}", lambda: codes.words(w.b.reshape(n, -1), width, op.kernels)),
+        op.pack(w.scales, f"columns {n} {width}", lambda: panels(w.scales.reshape(n, blocks))),
+        None
+        if zeros is None
+        else op.pack(zeros, f"zeros {n} {blocks} {width} {w.bits}", lambda: panels(_points(zeros, n, blocks, w.bits))),
         spec.bias,
         y,
     ]
-    together, lookup = four_bits.rows_together(op.target), four_bits.looks_up(op.target)
-    room = maximum(together * (blocks * size + blocks + width), DEPTH * width)
-    operands.append(op.temporary("float32", (op.options.threads * room,)))
-    sizes: Any = (*spec.sizes.values(), blocks, size)
-    form = four_bits.CodeForm(int(zeros is not None), int(lookup), together)
-    op.emit(four_bits.four_bits, operands, g=four_bits.BlockedProduct(*sizes), form=form, tile=tile, work=spec.work)
+    sizes: Any = (spec.m, n, w.k, blocks, w.size)
+    g = codes.BlockedProduct(*sizes)
+    whole = w.size % few_bit_dots.CHUNK == 0 and (zeros is None or zeros.dtype == np.uint8)
+    if op.attr("accuracy_level", 0) == INTEGERS and op.target.has_byte_products and whole:
+        _emit_integers(op, a, weights, g, w)
+    else:
+        _emit_floats(op, a, weights, g, w)
 
 
-def _points(zeros: Array, n: int, blocks: int) -> Array:
-    """Return zero points (n, blocks): those of four bits as bytes, floats unchanged."""
+def _emit_floats(op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights) -> None:
+    tile, together = tile_for("f32", op.target), few_bits.rows_together(op.target)
+    room = maximum(together * (g.blocks * g.size + g.blocks + tile.columns), DEPTH * tile.columns)
+    scratch = op.temporary("float32", (op.options.threads * room,))
+    lookup = few_bits.looks_up(op.target, w.bits)
+    form = few_bits.CodeForm(w.bits, int(w.zeros is not None), int(lookup), together)
+    work = maximum(g.m, ROWS_UNPACKED) * g.n * g.k // RATE
+    op.emit(few_bits.few_bits, [a, *weights, scratch], g=g, form=form, tile=tile, work=work)
+
+
+def _emit_integers(
+    op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights
+) -> None:
+    tile, form = few_bit_dots.code_tile(op.target), few_bit_dots.dot_form(op.target, w.bits, w.zeros is not None)
+    rows = ceildiv(g.m, tile.rows) * tile.rows
+    q, scales = op.temporary("int8", (rows, g.blocks * g.size)), op.temporary("float32", (rows, g.blocks))
+    sums, scratch = op.temporary("int32", (rows, g.blocks)), op.temporary("float32", (op.options.threads * g.size,))
+    factor = -1 if form.given else form.flip - (1 << (w.bits - 1))
+    quantized = [a, q, scales, sums, scratch]
+    work = linear_work(g.m * g.k, QUANTIZED)
+    op.emit(few_bit_dots.quantize_blocks, quantized, g=g, factor=factor, bits=w.bits, work=work)
+    work = linear_work(g.n * g.blocks * (g.size * w.bits // 8 + 4), READ) + linear_work(g.m * g.n * g.k, MULTIPLIED)
+    op.emit(few_bit_dots.few_bit_dots, [q, scales, sums, *weights], g=g, form=form, tile=tile, work=work)
+
+
+def _points(zeros: Array, n: int, blocks: int, bits: int) -> Array:
+    """Return zero points (n, blocks): packed ones as bytes, floats unchanged."""
     points = zeros.reshape(n, -1)
-    return _split(points, 4)[:, :blocks].astype(np.uint8) if zeros.dtype == np.uint8 else points
+    return _split(points, bits)[:, :blocks].astype(np.uint8) if zeros.dtype == np.uint8 else points
 
 
 def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:
@@ -169,8 +211,8 @@ def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, 
         middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
     elif zeros is not None:
         middle = zeros.reshape(n, blocks)
-    codes = _split(b.reshape(n, -1), bits)[:, :k]
-    found: Array = ((codes - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
+    numbers = _split(b.reshape(n, -1), bits)[:, :k]
+    found: Array = ((numbers - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Products with weights that stay four bits wide in memory: each block of a column has a scale and a zero point.
+"""Products with weights that stay 2, 4 or 8 bits wide in memory: each block of a column has a scale and a zero point.
 
 The sum over a block is scale * (sum of a * code - zero * sum of a): codes are converted as they are, and the rest is done once a
 block. Few rows read the weights once, in the order of memory; for more of them panels are unpacked for the register tile.
@@ -6,26 +6,18 @@ block. Few rows read the weights once, in the order of memory; for more of them 
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
+from ort_lite_cpu.kernels.gemm.codes import WORD, BlockedProduct, Codes, WeightPanel
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, Tile, TileEpilogue, panel
-from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.run.kernels import Kernels
 
 FEW = 8
 """The most rows for which reading the codes again for every few rows costs less than unpacking them."""
-TOGETHER = 8
-"""The codes of a column that one word holds, in the order of k from its lowest bits."""
-AHEAD = 2048
+AHEAD = 4096
 """The bytes of weights that are prefetched before they are read."""
-MIDDLE = 8.0
-"""The zero point of weights without zero points."""
 
 
 def rows_together(target: Target) -> int:
@@ -35,57 +27,28 @@ def rows_together(target: Target) -> int:
     return 2 if target.has_fma else 1
 
 
-def looks_up(target: Target) -> bool:
+def looks_up(target: Target, bits: int) -> bool:
     """Return True if codes become numbers by a table of 16 in a register, see `Codes`."""
-    return target.has("avx512f") and target.vector_bytes == 64
-
-
-def columns_together(x: Array, width: int, kernels: Kernels) -> Array:
-    """Return (n, r), a row for each column of weights, as panels (ceil(n / width), r, width). O(size)."""
-    return panels(np.ascontiguousarray(x).T, width, kernels)
-
-
-def words(b: Array, width: int, kernels: Kernels) -> Array:
-    """Return codes (n, bytes), a multiple of four bytes a column, as panels of words: (ceil(n / width), words, width)."""
-    return columns_together(np.ascontiguousarray(b).view("<u4"), width, kernels)
-
-
-class BlockedProduct(NamedTuple):
-    """A product (m, k) @ (k, n) with a right operand whose columns have `blocks` blocks of `size` codes, the first k of which count."""
-
-    m: int
-    n: int
-    k: int
-    blocks: int
-    size: int
-    """A multiple of 8."""
+    return bits < 8 and target.has("avx512f") and target.vector_bytes == 64
 
 
 class CodeForm(NamedTuple):
     """The form of weights in memory, and the way in which kernels read them."""
 
+    bits: StaticInt
+    """2, 4 or 8."""
     given: StaticInt
-    """1: there are zero points; 0: they are MIDDLE."""
+    """1: there are zero points; 0: they are the middle, 2 ** (bits - 1)."""
     lookup: StaticInt
     """1: codes become numbers by a table, see `Codes`."""
     together: StaticInt
     """Rows that share one pass over the weights, see `rows_together`."""
 
 
-class WeightPanel(NamedTuple):
-    """A panel of weights: codes (blocks * size / 8, width), scales and zeros (blocks, width)."""
-
-    codes: Ptr
-    scales: Ptr
-    zeros: Ptr
-    blocks: int
-    size: int
-
-
 @native
 @extents(
     a="g.m * g.k",
-    b="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * (g.size // 8) * tile.vectors * tile.lanes",
+    b="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * (g.size * form.bits // 32) * tile.vectors * tile.lanes",
     scales="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * tile.vectors * tile.lanes",
     zeros="ceildiv(g.n, tile.vectors * tile.lanes) * g.blocks * tile.vectors * tile.lanes",
     bias="g.n",
@@ -93,7 +56,7 @@ class WeightPanel(NamedTuple):
     scratch="parts * max(form.together * (g.blocks * g.size + g.blocks + tile.vectors * tile.lanes),"
     " DEPTH * tile.vectors * tile.lanes)",
 )
-def four_bits(
+def few_bits(
     a: Ptr,
     b: Ptr,
     scales: Ptr,
@@ -121,7 +84,7 @@ def four_bits(
         x, out, count = shift(a, top * k), shift(y, top * n), min(last * rows, m) - top
         for p in range(left, right):
             at, j = p * blocks * width, p * width
-            w = WeightPanel(shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at), blocks, size)
+            w = WeightPanel(shift(b, at * (size * form.bits // WORD)), shift(scales, at), shift(zeros, at), blocks, size)
             _many(x, w, shift(bias, j), shift(out, j), own, count, n, n - j, k, ending, form, tile)
         return OK
     for i in range(0, m, together):
@@ -129,9 +92,9 @@ def four_bits(
         _begin(shift(a, i * k), own, count, together, k, blocks, size)
         for p in range(across * part // parts, across * (part + 1) // parts):
             at, j = p * blocks * width, p * width
-            w = WeightPanel(shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at), blocks, size)
+            w = WeightPanel(shift(b, at * (size * form.bits // WORD)), shift(scales, at), shift(zeros, at), blocks, size)
             sums, out, added = shift(own, together * (blocks * size + blocks)), shift(y, i * n + j), shift(bias, j)
-            _few(own, w, sums, count, form.given, form.lookup, form.together, tile.vectors, tile.lanes)
+            _few(own, w, sums, count, form, tile.vectors, tile.lanes)
             for row in range(count):
                 for column in range(min(width, n - j)):
                     own_bias = like(y, 0) if null(bias) else added[column]
@@ -162,18 +125,16 @@ def _few(
     w: WeightPanel,
     out: Ptr,
     count: int,
-    given: Static,
-    lookup: Static,
-    together: Static,
+    form: CodeForm,
     vectors: Static,
     lanes: Static,
 ) -> None:
     """out (count, width) = a @ w for rows a from `_begin`: one row, or `together`, the first `count` of which count."""
-    sums = shift(a, together * w.blocks * w.size)
-    if count == 1 or together == 1:
-        _sums(a, sums, w, out, given, lookup, 1, vectors, lanes)
+    sums = shift(a, form.together * w.blocks * w.size)
+    if count == 1 or form.together == 1:
+        _sums(a, sums, w, out, form, 1, vectors, lanes)
     else:
-        _sums(a, sums, w, out, given, lookup, together, vectors, lanes)
+        _sums(a, sums, w, out, form, form.together, vectors, lanes)
 
 
 @native(inline=False)
@@ -195,82 +156,52 @@ def _many(
 
     ending: the mode of the last piece.
     """
-    pieces, some = cut((k + 7) // 8, DEPTH // 8)
+    share = WORD // form.bits
+    words_ = (k + share - 1) // share
+    pieces, some = cut(words_, DEPTH // share)
     for piece in range(pieces):
-        begin, end = piece * some, min((piece + 1) * some, (k + 7) // 8)
-        _unpack(w, scratch, begin, end, form.given, form.lookup, tile.vectors, tile.lanes)
+        begin, end = piece * some, min((piece + 1) * some, words_)
+        _unpack(w, scratch, begin, end, form, tile.vectors, tile.lanes)
         mode = (0 if piece == 0 else ACCUMULATE) + (ending if piece == pieces - 1 else 0)
-        x, depth, f = LeftOperand(shift(a, begin * 8), k, 0, 1), min(end * 8, k) - begin * 8, scratch
+        x, depth, f = LeftOperand(shift(a, begin * share), k, 0, 1), min(end * share, k) - begin * share, scratch
         last_steps = TileEpilogue(mode, bias, bias, 0.0, 0.0)
         panel(x, f, f, y, n, m, left, depth, last_steps, tile.rows, tile.vectors, tile.lanes)
 
 
-class Codes(Vectors):
-    """Emits operations on vectors of float32, and on the codes that become them."""
-
-    def __init__(self, builder: Any, lanes: int, lookup: bool) -> None:
-        from llvmlite import ir
-
-        super().__init__(builder, ir.FloatType(), lanes)
-        self.integers = ir.VectorType(ir.IntType(32), lanes)
-        self.lookup = lookup
-
-    def load_word(self, pointer: Any, at: int) -> Any:
-        """Return the words from element `at` on."""
-        address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
-        return self.builder.load(address, align=4)
-
-    def code(self, held: Any, number: int) -> Any:
-        """Return code `number` of each word as a number from 0 to 15."""
-        if number:
-            held = self.builder.lshr(held, self.ir.Constant(self.integers, [4 * number] * self.lanes))
-        if self.lookup:  # by the lowest four bits of each lane, which saves the conversion
-            kind = self.ir.VectorType(self.element, 16)
-            found = self._declare("llvm.x86.avx512.permvar.sf.512", kind, [kind, self.integers])
-            return self.builder.call(found, [self.ir.Constant(kind, [float(x) for x in range(16)]), held])
-        return self.builder.sitofp(self.builder.and_(held, self.ir.Constant(self.integers, [15] * self.lanes)), self.type)
-
-    def zeros(self, pointer: Any, at: int) -> Any:
-        """Return zero points, which are bytes or floats."""
-        held = self.ir.VectorType(pointer.type.pointee, self.lanes)
-        values = self.builder.load(self.builder.bitcast(self.move(pointer, self.integer(at)), held.as_pointer()), align=1)
-        return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
-
-
-@emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static)")
-def _sums(
-    builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, given: bool, lookup: bool, rows: int, vectors: int, lanes: int
-) -> None:
+@emitter("void(*f32,*f32,*u32,*f32,*T,i64,i64,*f32,static,static,static,static,static,static,static)")
+def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm, rows: int, vectors: int, lanes: int) -> None:
     """out (rows, width) = a (rows, blocks * size) @ w; `sums_of_a` (rows, blocks)."""
     b, scales, zeros, blocks, size = w
-    emit = Codes(builder, lanes, lookup)
+    emit, share = Codes(builder, lanes, form.bits, bool(form.lookup)), WORD // form.bits
     count, chains, width = rows * vectors, 2 if rows * vectors < 8 else 1, vectors * lanes
     depth = builder.mul(blocks, size)
 
     def round_of(_: Any, values: Any) -> list[Any]:
-        """Emit eight k, which go round the chains."""
+        """Emit the k of a word, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
-        emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
+        for line in range(0, 4 * width, CACHE_LINE):
+            emit.prefetch(emit.move(codes, emit.integer((AHEAD + line) // 4)))
         held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
-        for number in range(TOGETHER):
+        for number in range(share):
+            first = number % chains * count
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
             left = [emit.splat(builder.load(place)) for place in places]
             for j in range(vectors):
                 factor = emit.code(held[j], number)
                 for row in range(rows):
-                    k = number % chains * count + row * vectors + j
+                    k = first + row * vectors + j
                     sums[k] = emit.fma(left[row], factor, sums[k])
-            x = emit.after(x, sums[number % chains * count + count - 1])
-        return [emit.move(x, emit.integer(TOGETHER)), emit.move(codes, emit.integer(width)), *sums]
+            x = emit.after(x, *sums[first : first + count])
+        return [emit.move(x, emit.integer(share)), emit.move(codes, emit.integer(width)), *sums]
 
     def block_of(number: Any, values: Any) -> list[Any]:
         start = [values[0], values[1], *[emit.zero] * (count * chains)]
-        x, codes, *sums = emit.loop(emit.integer(0), size, TOGETHER, start, round_of)[1]
+        x, codes, *sums = emit.loop(emit.integer(0), size, share, start, round_of)[1]
         if chains == 2:
             sums = emit.add_all(sums[:count], sums[count:])
         scale, zero = values[2], values[3]
         factors = [emit.load(scale, j * lanes) for j in range(vectors)]
-        away = [emit.zeros(zero, j * lanes) if given else emit.constant(MIDDLE) for j in range(vectors)]
+        away = [emit.zeros(zero, j * lanes) if form.given else emit.middle for j in range(vectors)]
         totals = list(values[4:])
         for row in range(rows):
             at = builder.add(emit.mul(blocks, row), number)
@@ -286,21 +217,22 @@ def _sums(
         emit.store(total, out, k * lanes)
 
 
-@emitter("void(*u32,*f32,*T,i64,i64,*f32,i64,i64,static,static,static,static)")
-def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, given: bool, lookup: bool, vectors: int, lanes: int) -> None:
-    """out (8 * (end - begin), width) = the weights of words `begin` to `end` of a panel."""
-    emit, (b, scales, zeros, _, size) = Codes(builder, lanes, lookup), w
-    width, words_ = vectors * lanes, builder.sdiv(size, emit.integer(TOGETHER))
+@emitter("void(*u32,*f32,*T,i64,i64,*f32,i64,i64,static,static,static,static,static,static)")
+def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, form: CodeForm, vectors: int, lanes: int) -> None:
+    """out (share * (end - begin), width) = the weights of words `begin` to `end` of a panel."""
+    emit, share = Codes(builder, lanes, form.bits, bool(form.lookup)), WORD // form.bits
+    b, scales, zeros, _, size = w
+    width, words_ = vectors * lanes, builder.sdiv(size, emit.integer(share))
 
     def round_of(number: Any, values: Any) -> list[Any]:
         block = emit.mul(builder.sdiv(number, words_), width)
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
             held, factor = emit.load_word(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
-            away = emit.zeros(emit.move(zeros, block), j * lanes) if given else emit.constant(MIDDLE)
-            for k in range(TOGETHER):
+            away = emit.zeros(emit.move(zeros, block), j * lanes) if form.given else emit.middle
+            for k in range(share):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)
                 emit.store(value, target, k * width + j * lanes)
-        return [emit.move(target, emit.integer(TOGETHER * width))]
+        return [emit.move(target, emit.integer(share * width))]
 
     emit.loop(begin, end, 1, [out], round_of)
