@@ -148,7 +148,17 @@ FUSIONS = {
     "multiply_integers": (
         BYTES,
         f"{{ {BYTE} c = DequantizeLinear(n, half) y = MatMul(a, c) }}",
-        ["MatMulInteger", "Cast", "Mul"],
+        ["MatMulIntegerToFloat"],
+    ),
+    "fuse_integer_scales": (
+        "(uint8[N,4] x, float t) => (float[A,B] y)",
+        "{ a = MatMulInteger(x, n) c = Cast<to=1>(a) d = Mul(t, half) y = Mul(c, d) }",
+        ["MatMulIntegerToFloat"],
+    ),
+    "fuse_integer_bias": (
+        "(uint8[N,4] x, float t) => (float[A,B] y)",
+        "{ a = MatMulInteger(x, n) c = Cast<to=1>(a) s = Mul(t, half) d = Mul(c, s) y = Add(d, two) }",
+        ["MatMulIntegerToFloat"],
     ),
     "move_integers": (BYTES, f"{{ {BYTE} y = Transpose(a) }}", ["Transpose", "DequantizeLinear"]),
     "join_integers": (BYTES, f"{{ {BYTE} y = Concat<axis=0>(a, a) }}", ["Concat", "DequantizeLinear"]),
@@ -159,7 +169,7 @@ FUSIONS = {
     ),
 }
 NUMBERS = """, float root = {1.4142135}, float one = {1}, float half = {0.5}, float three = {3}, float zero = {0}, float six = {6},
-  int64[1] last = {-1}, int8[4,2] n = {1, -2, 3, -4, 5, -6, 127, -128}>"""
+  int64[1] last = {-1}, int8[4,2] n = {1, -2, 3, -4, 5, -6, 127, -128}, float[2] two = {1, 2}>"""
 
 
 @pytest.mark.parametrize("name", FUSIONS)

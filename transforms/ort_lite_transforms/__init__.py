@@ -65,6 +65,8 @@ def ort_lite_fusions() -> "list[Transform]":
         "gemm_bias.fuse_matmul_bias",
         "gemm_bias.fuse_gemm_bias",
         # extended
+        "integer_product_scales.fuse_integer_scales",
+        "integer_product_scales.fuse_integer_bias",
         "hard_swish.compose_hard_swish",
         "hard_swish.compose_hard_sigmoid",
         "hard_swish.compose_gated_hard_swish",

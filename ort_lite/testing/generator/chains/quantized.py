@@ -115,3 +115,19 @@ def product(chain: ChainDraft) -> None:
     y = chain.node(kind, *operands, **factors)
     if chain.chance(0.6):
         scale(chain).quantize(y)
+
+
+@chain_for("fuse_integer_scales", "fuse_integer_bias")
+def scaled_product(chain: ChainDraft) -> None:
+    """Append one or two MatMulIntegers of a dynamically quantized operand, with their scales and sometimes a bias."""
+    if chain.opset < 11:
+        chain.skip("DynamicQuantizeLinear is of opset 11")
+    depth, columns = chain.draw.integer(1, 6), chain.draw.integer(1, 5)
+    x, step, zero = chain.nodes("DynamicQuantizeLinear", chain.fresh((*chain.draw.shape(1, 2, least=1), depth)), outputs=3)
+    for _ in range(chain.draw.integer(1, 2)):
+        right = Scale(chain, chain.rng.choice(("int8", "uint8")), columns if chain.chance(0.4) else None)
+        w = chain.array(numbers(chain.rng, (depth, columns), right.kind))
+        sums = chain.node("Cast", chain.node("MatMulInteger", x, w, zero, right.zero), to=1)
+        y = chain.either_way("Mul", sums, chain.either_way("Mul", step, right.scale))
+        if chain.chance(0.6):
+            chain.either_way("Add", y, chain.fresh((columns,)))
