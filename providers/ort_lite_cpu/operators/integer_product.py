@@ -152,7 +152,7 @@ class Rescale(NamedTuple):
         if self.dtype in BYTES:
             return requantize(total, self.factor, self.zero, self.dtype)
         if self.bias is not None:
-            return formula("fma({x}, {factor}, {bias})", as_float(total), factor=self.factor, bias=as_float(self.bias))
+            return formula("{x} * {factor} + {bias}", as_float(total), factor=self.factor, bias=as_float(self.bias))
         return formula("{x} * {factor}", as_float(total), factor=self.factor)
 
     def rescaling(self, op: NodeLowering, n: Dim) -> Step | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, STRICT, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
 from ort_lite_cpu.kernels.gemm import amx, i8mm
 from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, configure_tiles, end_tiles
 from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
@@ -303,7 +303,7 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
     return total
 
 
-@native(inline=False)
+@native(fastmath=STRICT, inline=False)
 def dot_panel(
     left: LeftOperand, right: DotPanel, end: Ending, c: Ptr, ldc: int, m: int, n: int, form: Static, tile: DotTile
 ) -> None:

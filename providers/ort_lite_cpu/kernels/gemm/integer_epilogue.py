@@ -7,7 +7,7 @@ from ort_lite.native.lang import Ptr, StaticInt
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 SUMS, FLOATS, BIASED_FLOATS, UNSIGNED_BYTES, SIGNED_BYTES = range(5)
-"""The forms of a result: int32; float32, sum * factor or fma(sum, factor, bias); uint8 or int8, sum * factor + zero, saturated."""
+"""The forms of a result: int32; float32, sum * factor or sum * factor + bias; uint8 or int8, sum * factor + zero, saturated."""
 FORMS = {"int32": SUMS, "float32": FLOATS, "uint8": UNSIGNED_BYTES, "int8": SIGNED_BYTES}
 """The form of a result by its element type."""
 
@@ -68,10 +68,9 @@ class Epilogue:
         if self.form == SUMS:
             return total
         value = builder.sitofp(total, self.floats.type)
-        if self.form == BIASED_FLOATS:
-            fused = self.floats._declare(f"llvm.fma.{self.floats.name}", self.floats.type, [self.floats.type] * 3)
-            return builder.call(fused, [value, self.factors[j], self.bias[j]])
         value = builder.fmul(value, self.factors[j])
+        if self.form == BIASED_FLOATS:
+            return builder.fadd(value, self.bias[j])
         if self.form == FLOATS:
             return value
         value = builder.select(builder.fcmp_ordered(">", value, self.low), value, self.low)
