@@ -6,12 +6,8 @@ import math
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from ort_lite.dtypes import Array
-from ort_lite.record import Record
 from ort_lite.shapes import at_least, equal, product, same
-from ort_lite.shapes.dims import maximum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.gemm import gemm as kernels
@@ -27,10 +23,18 @@ from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.matrices import MatrixOperand, batch_loops, compact, merge_batches, operand_of, turn
+from ort_lite_cpu.operators.bfloat16_product import BFLOAT16
+from ort_lite_cpu.operators.matrices import (
+    MatrixOperand,
+    batch_loops,
+    compact,
+    merge_batches,
+    note_restorable,
+    operand_of,
+    turn,
+)
 from ort_lite_cpu.operators.product_costs import (
     ALL,
-    COPIED,
     ProductNumbers,
     few_rows,
     rows_of,
@@ -41,38 +45,13 @@ from ort_lite_cpu.operators.product_costs import (
     work_of_panels,
     work_of_row,
 )
+from ort_lite_cpu.operators.products import Product, ProductCase
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
 """The integer types that MatMul takes."""
-ROWS_READ = 4
-"""The rows whose products last about as long as reading the matrix once: a tenth of a nanosecond an element, outside the caches."""
 ONE_PRODUCT = Batches(1, 1, 1, 0, 0, 0, 0, 0, 0)
 """The batches of a single product."""
-
-
-class Product(Record):
-    """A matrix product: act(scale * a @ b + bias + residual), with m rows and n columns of sums over k."""
-
-    m: Dim
-    n: Dim
-    k: Dim
-    scale: float = 1.0
-    transposed: bool = False
-    """True if b holds columns: (n, k)."""
-    bias: Tensor | None = None
-    residual: Tensor | None = None
-    activation: Activation = NONE
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """The sizes, keyed by the kernels' parameter names."""
-        return {"m": self.m, "n": self.n, "k": self.k}
-
-    @property
-    def work(self) -> Dim:
-        """The estimated work. Below ROWS_READ rows, reading b takes longer than multiplying."""
-        return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 
 # --- Operators
@@ -179,7 +158,8 @@ def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) 
     spec = _sized(op, spec, a, b)
     if a.tensor.dtype in REAL:
         case = ProductCase(op, spec, a, b, _numbers(op, a, b.in_memory))
-        choose(op, CANDIDATES, case).emit(case)
+        chosen = choose(op, CANDIDATES if a.narrow is None else (BFLOAT16, *CANDIDATES), case)
+        chosen.emit(case if chosen is BFLOAT16 else case.replace(a=a.store(op), b=b.store(op)))
     else:
         _emit_integer_product(op, spec, a, b, op.output(0))
 
@@ -253,57 +233,15 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     w = op.pack(source, form, make)
     if spec.scale == 1.0 and w.constant is not None:
-        _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
+        plain = b.T if spec.transposed else b
+        note_restorable(op, source, plain, partial(unpack, w.constant, plain.shape[1]))
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
-def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Array) -> None:
-    """Note that a constant matrix, as it is or turned, can be restored from its panels. `plain`: (k, n), of the constant's memory."""
-    n, place = plain.shape[1], source.__array_interface__["data"]
-    for turned in (False, True):
-        found = plain.T if turned else plain
-        if found.__array_interface__["data"] == place and (found.shape, found.strides) == (source.shape, source.strides):
-            op.restorable(source, partial(_undone, packed, n, turned))
-
-
-def _undone(packed: Array, n: int, turned: bool) -> Array:
-    plain = unpack(packed, n)
-    return np.ascontiguousarray(plain.T if turned else plain)
-
-
 # --- Candidates
-class ProductCase(Record, eq=False):
-    """A product of reals, for the candidates that may compute it."""
-
-    op: NodeLowering
-    spec: Product
-    a: MatrixOperand
-    b: MatrixOperand
-    numbers: ProductNumbers
-
-    @property
-    def matrix(self) -> Array | None:
-        """The right operand if it is one constant matrix."""
-        array = self.b.constant
-        return array if array is not None and array.ndim == 2 and array.size else None
-
-    @property
-    def copy_of_rows(self) -> float:
-        """The nanoseconds in which the left operand is copied."""
-        p = self.numbers
-        return COPIED * p.batch * sum(p.rows) * p.k
-
-    @property
-    def moves(self) -> float:
-        """The nanoseconds in which operands are copied that the kernel `matmul` cannot read in place."""
-        p, rows = self.numbers, 0.0 if self.a.is_row_major else self.copy_of_rows
-        in_place = self.b.is_row_major or self.b.is_column_major
-        return rows if in_place else rows + COPIED * p.batch * p.n * p.k
-
-
 def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNumbers:
     """Return the sizes of a product as numbers. Batches that are open count as one."""
     shared = all(same(dim, 1) for dim in b.shape[:-2])
