@@ -79,6 +79,16 @@ class Target(Record):
         return self.has("avx512f,avx512vnni,amx-tile,amx-int8")
 
     @property
+    def has_bfloat16_products(self) -> bool:
+        """True if there is an instruction that multiplies pairs of bfloat16, at the full vector width."""
+        return self.has("avx512f,avx512bw,avx512bf16")
+
+    @property
+    def has_bfloat16_tiles(self) -> bool:
+        """True if there are also instructions that multiply tiles of bfloat16 (AMX)."""
+        return self.has_bfloat16_products and self.has("amx-tile,amx-bf16")
+
+    @property
     def has_byte_products(self) -> bool:
         """True if there are instructions that sum four products of bytes in 32 bits, at the full vector width."""
         return self.has_vnni or self.has("neon,dotprod")

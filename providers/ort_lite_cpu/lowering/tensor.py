@@ -169,6 +169,15 @@ def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
     return last if last in orders else None
 
 
+def widened_from(tensor: Tensor) -> Tensor | None:
+    """Return the bfloat16 that a pending expression makes float32, and nothing else, or None."""
+    pending = tensor.pending
+    if pending is None or pending.formula != "{0}" or tensor.dtype != "float32":
+        return None
+    [source] = pending.operands
+    return source if source.dtype == "bfloat16" else None
+
+
 def scalar_constant(tensor: Tensor) -> float | Dim | None:
     """Return the value of a one-element constant, or of known contents, to be handed over as a scalar; else None."""
     if any(not same(dim, 1) for dim in tensor.shape):

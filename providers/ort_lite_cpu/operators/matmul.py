@@ -6,8 +6,6 @@ import math
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import at_least, equal, product, same
@@ -27,7 +25,16 @@ from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.matrices import MatrixOperand, batch_loops, compact, merge_batches, operand_of, turn
+from ort_lite_cpu.operators.bfloat16_product import BFLOAT16
+from ort_lite_cpu.operators.matrices import (
+    MatrixOperand,
+    batch_loops,
+    compact,
+    merge_batches,
+    note_restorable,
+    operand_of,
+    turn,
+)
 from ort_lite_cpu.operators.product_costs import (
     ALL,
     COPIED,
@@ -179,7 +186,8 @@ def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) 
     spec = _sized(op, spec, a, b)
     if a.tensor.dtype in REAL:
         case = ProductCase(op, spec, a, b, _numbers(op, a, b.in_memory))
-        choose(op, CANDIDATES, case).emit(case)
+        chosen = choose(op, CANDIDATES if a.narrow is None else (BFLOAT16, *CANDIDATES), case)
+        chosen.emit(case if chosen is BFLOAT16 else case.replace(a=a.store(op), b=b.store(op)))
     else:
         _emit_integer_product(op, spec, a, b, op.output(0))
 
@@ -253,25 +261,12 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     w = op.pack(source, form, make)
     if spec.scale == 1.0 and w.constant is not None:
-        _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
+        plain = b.T if spec.transposed else b
+        note_restorable(op, source, plain, partial(unpack, w.constant, plain.shape[1]))
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
-
-
-def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Array) -> None:
-    """Note that a constant matrix, as it is or turned, can be restored from its panels. `plain`: (k, n), of the constant's memory."""
-    n, place = plain.shape[1], source.__array_interface__["data"]
-    for turned in (False, True):
-        found = plain.T if turned else plain
-        if found.__array_interface__["data"] == place and (found.shape, found.strides) == (source.shape, source.strides):
-            op.restorable(source, partial(_undone, packed, n, turned))
-
-
-def _undone(packed: Array, n: int, turned: bool) -> Array:
-    plain = unpack(packed, n)
-    return np.ascontiguousarray(plain.T if turned else plain)
 
 
 # --- Candidates

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
@@ -14,7 +17,7 @@ from ort_lite_cpu.kernels.gemm.gemm import Batches
 from ort_lite_cpu.lowering.broadcast import broadcast_step, joint_dim, require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Tensor, storage_order, widened_from
 
 
 class MatrixOperand(Record):
@@ -24,11 +27,20 @@ class MatrixOperand(Record):
     shape: Shape
     strides: tuple[Dim, ...]
     constant: Array | None = None
+    narrow: MatrixOperand | None = None
+    """The bfloat16 of which a Cast makes it, perhaps not in memory yet."""
 
     def rearrange(self, order: Sequence[int]) -> MatrixOperand:
         """Return the same memory with its axes in another order."""
         array = None if self.constant is None else self.constant.transpose(order)
-        return MatrixOperand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
+        narrow = None if self.narrow is None else self.narrow.rearrange(order)
+        return MatrixOperand(
+            self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array, narrow
+        )
+
+    def store(self, op: NodeLowering) -> MatrixOperand:
+        """Return the operand in memory."""
+        return MatrixOperand(op.builder.materialize(self.tensor), self.shape, self.strides, self.constant)
 
     @property
     def is_row_major(self) -> bool:
@@ -60,19 +72,41 @@ class MatrixOperand(Record):
 
 
 def operand_of(op: NodeLowering, index: int) -> MatrixOperand:
-    """Return input `index` in its storage order; a vector is a row on the left, a column on the right."""
-    tensor = op.raw(index)
-    if tensor.pending is not None or tensor.buffer is None:
+    """Return input `index` in its storage order; a vector is a row on the left, a column on the right.
+
+    It is in memory, unless a Cast makes it of bfloat16 and the target multiplies these: see `MatrixOperand.store`.
+    """
+    tensor, source = op.raw(index), narrow_source(op, index)
+    if source is None and (tensor.pending is not None or tensor.buffer is None):
         tensor = op.input(index)
-    order = tensor.perm or tuple(range(len(tensor.shape)))
-    steps = contiguous(tensor.storage_shape)
+    return _matrix_of(tensor, index, op.constant(index), None if source is None else _matrix_of(source, index))
+
+
+def narrow_source(op: NodeLowering, index: int) -> Tensor | None:
+    """Return the bfloat16 of which input `index` is made by a Cast, if the target multiplies bfloat16, else None.
+
+    Others may have had the result of the Cast computed already.
+    """
+    value, x = op.node.inputs[index], op.raw(index)
+    if value is None or not op.target.has_bfloat16_products or x.dtype != "float32":
+        return None
+    found, node = widened_from(x), value.producer
+    if found is not None or node is None or node.op_type != "Cast" or node.domain:
+        return found
+    tensor = None if node.inputs[0] is None else op.values.tensors.get(node.inputs[0])
+    return tensor if tensor is not None and tensor.dtype == "bfloat16" else None
+
+
+def _matrix_of(tensor: Tensor, index: int, array: Array | None = None, narrow: MatrixOperand | None = None) -> MatrixOperand:
+    order = tensor.perm if tensor.pending is None else storage_order(tensor)
+    order = order or tuple(range(len(tensor.shape)))
+    steps = contiguous(tuple(tensor.shape[axis] for axis in order))
     strides = tuple(steps[order.index(axis)] for axis in range(len(order)))
-    array = op.constant(index)
     if len(order) > 1:
-        return MatrixOperand(tensor, tensor.shape, strides, array)
+        return MatrixOperand(tensor, tensor.shape, strides, array, narrow)
     if index == 0:
-        return MatrixOperand(tensor, (1, *tensor.shape), (0, 1))
-    return MatrixOperand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
+        return MatrixOperand(tensor, (1, *tensor.shape), (0, 1), None, narrow)
+    return MatrixOperand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None], narrow)
 
 
 def turn(x: MatrixOperand, transpose: int, batch_last: int = 0) -> MatrixOperand:
@@ -129,6 +163,20 @@ def _spread(op: NodeLowering, x: MatrixOperand, batch: Shape, steps: Sequence[Di
     """Return a copy of x, written out to all batch dimensions."""
     shape = (*batch, *x.shape[-2:])
     return compact(op, MatrixOperand(x.tensor, shape, (*steps, *x.strides[-2:])))
+
+
+def note_restorable(op: NodeLowering, source: Array, plain: Array, restore: Callable[[], Array]) -> None:
+    """Note that a constant matrix, as it is or turned, can be restored. `plain`: (k, n), of its memory, which `restore` recreates."""
+    place = plain.__array_interface__["data"]
+    for turned in (False, True):
+        found = plain.T if turned else plain
+        if found.__array_interface__["data"] == place and (found.shape, found.strides) == (source.shape, source.strides):
+            op.restorable(source, partial(_restored, restore, turned))
+
+
+def _restored(restore: Callable[[], Array], turned: bool) -> Array:
+    plain = restore()
+    return np.ascontiguousarray(plain.T if turned else plain)
 
 
 def batches(*sizes: Dim) -> Batches:

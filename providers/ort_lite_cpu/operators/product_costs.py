@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import NOMINAL, RATE, Costs
+from ort_lite_cpu.kernels.gemm.bfloat16_tile import Bfloat16Tile
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 
 READ, FAR = 0.045, 0.08
@@ -27,6 +28,10 @@ MULTIPLIED, SUMMED = 0.05, 2.5
 """The nanoseconds in which a row of a and a column of b are multiplied: each element, and their sum."""
 COPIED = 0.15
 """The nanoseconds in which an element is copied to where a kernel reads it."""
+BFLOAT16_RATES = (90, 400)
+"""The products of bfloat16 in a nanosecond: in vector registers, and in tiles (AMX)."""
+PAIRED = 0.1
+"""The nanoseconds in which an element of b is packed as one of a pair."""
 ALL = 1 << 30
 """More rows than a product has."""
 
@@ -120,3 +125,16 @@ def work_of_either(p: ProductNumbers, costs: Costs) -> float:
     few, row = few_rows(p, costs), work_of_dots if p.columns else work_of_row
     parts = [p._replace(rows=(rows,)) for rows in p.rows]
     return sum(work_in_place(part, row) if part.rows[0] <= few else work_of_panels(part, costs) for part in parts)
+
+
+def work_of_bfloat16(p: ProductNumbers, tile: Bfloat16Tile) -> float:
+    """Return the work of a product of bfloat16 whose right operand is packed. Few rows take as long as reading it."""
+    rate, columns = BFLOAT16_RATES[tile.amx], -(-p.n // tile.columns) * tile.columns
+    passes = sum(max(READ / 2, -(-rows // tile.few) * tile.few / rate) for rows in p.rows)
+    depth = -(-p.k // (2 * tile.pairs)) * 2 * tile.pairs
+    return p.batch * columns * depth * passes + len(p.rows) * work_of_memory(p) / 2
+
+
+def work_of_packed_pairs(p: ProductNumbers) -> float:
+    """Return the work of packing b in the run as pairs of bfloat16."""
+    return PAIRED * p.batch * p.n * p.k

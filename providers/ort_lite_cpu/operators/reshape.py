@@ -1,12 +1,14 @@
 """Operators that only give memory another shape, and those that copy all of it in another order."""
 
+from collections.abc import Sequence
+
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided_copy
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, widened_from
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 
 
@@ -67,12 +69,21 @@ def identity(op: NodeLowering) -> None:
 @operator("Transpose", types=MOVABLE, moves=True)
 def transpose(op: NodeLowering) -> None:
     """Change the storage order alone: readers that need the logical order convert it. Spec: ONNX Transpose-25."""
-    x = op.builder.materialize(op.raw(0))
-    rank = len(x.shape)
-    perm = list(op.attr("perm") or range(rank)[::-1])  # an empty one is none, as in onnxruntime
-    own = x.perm or tuple(range(rank))
+    x = op.raw(0)
+    narrow = widened_from(x) if op.target.has_bfloat16_products and op.values.remaining.get(op.node.output, 1) == 1 else None
+    perm = list(op.attr("perm") or range(len(x.shape))[::-1])  # an empty one is none, as in onnxruntime
+    if narrow is None:
+        op.set(0, _transposed(op.builder.materialize(x), perm))
+        return
+    turned = _transposed(op.builder.materialize(narrow), perm)  # for a product that reads it as it is
+    op.set(0, Tensor(x.dtype, turned.shape, pending=Expression("{0}", (turned,), node=op.node)))
+
+
+def _transposed(x: Tensor, perm: Sequence[int]) -> Tensor:
+    """Return the same memory with the axes in another order."""
+    own = x.perm or tuple(range(len(perm)))
     order = tuple(perm.index(axis) for axis in own)
-    op.set(0, Tensor(x.dtype, tuple(x.shape[axis] for axis in perm), x.buffer, None if order == tuple(range(rank)) else order))
+    return Tensor(x.dtype, tuple(x.shape[axis] for axis in perm), x.buffer, None if order == tuple(range(len(perm))) else order)
 
 
 @operator("DepthToSpace", "SpaceToDepth", types=MOVABLE, moves=True)

@@ -29,7 +29,7 @@ def rounding_behind(op: NodeLowering, act: Activation) -> tuple[Activation, list
         return act, []
     half = _HALVES[first[0].attr("to")]
     alone = Activation(half)
-    node = _only_reader(op, first[-1].outputs[0])
+    node = only_reader(op, first[-1].outputs[0])
     if node is None or node.op_type not in _ACTIVATIONS or node.domain:
         return alone, first
     second = _rounding(op, node.outputs[0])
@@ -43,14 +43,14 @@ def rounding_behind(op: NodeLowering, act: Activation) -> tuple[Activation, list
 
 def _rounding(op: NodeLowering, value: Value | None) -> list[Node]:
     """Return the Cast of an f32 to 16 bits and the one back, if nobody else reads what is between."""
-    narrow = _only_reader(op, value)
+    narrow = only_reader(op, value)
     if narrow is None or narrow.op_type != "Cast" or narrow.attr("to") not in _HALVES:
         return []
-    wide = _only_reader(op, narrow.outputs[0])
+    wide = only_reader(op, narrow.outputs[0])
     return [narrow, wide] if wide is not None and wide.op_type == "Cast" and wide.attr("to") == _FLOAT else []
 
 
-def _only_reader(op: NodeLowering, value: Value | None) -> Node | None:
+def only_reader(op: NodeLowering, value: Value | None) -> Node | None:
     """Return the node of this program that alone reads the value."""
     if value is None or op.values.remaining.get(value) != 1 or len(value.readers) != 1:
         return None

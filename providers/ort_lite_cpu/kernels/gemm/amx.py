@@ -1,6 +1,7 @@
-"""Products of bytes by tiles (AMX): registers of 16 rows of 64 bytes, of which an instruction multiplies two and adds to a third.
+"""Products by tiles (AMX): registers of 16 rows of 64 bytes, of which an instruction multiplies two and adds to a third.
 
-Four tiles hold the sums of 32 rows and 32 columns, two the left operand, two the right one, whose fours of k are the rows of a tile.
+Four tiles hold the sums of 32 rows and 32 columns, two the left operand, two the right one, whose groups of k (four bytes, or two
+bfloat16) are the rows of a tile.
 The system allows a process to use tiles before the first kernel runs (see `native.x86`). A kernel configures them when it begins and
 releases them before it returns, so that a thread which is interrupted elsewhere has none to save.
 Spec: Intel SDM, volume 1, chapter 18.
@@ -85,15 +86,18 @@ class _Tiles:
 
 
 class TileBlock(_Tiles):
-    """Emits the product of at most 32 rows and a panel of 32 columns."""
+    """Emits the product of at most 32 rows and a panel of 32 columns, by the instruction `multiply`. Operands are bytes.
 
-    def __init__(self, sums: Vectors, left: Any, right: Any, signed: bool) -> None:
+    Sums start from 0 if the panel has no `starts`.
+    """
+
+    def __init__(self, sums: Vectors, left: Any, right: Any, multiply: str) -> None:
         super().__init__(sums.builder)
-        self.sums, self.left, self.right = sums, left, right
-        self.multiply = "tdpbssd" if signed else "tdpbusd"
+        self.sums, self.left, self.right, self.multiply = sums, left, right, multiply
         self.buffer = self.room(4 * 32 * 32)
-        self.starts, self.partial = (self.builder.bitcast(x, self.buffer.type) for x in (right.starts, right.partial))
-        self.continued = sums.bit(right.mode, CONTINUED)
+        if right.starts is not None:
+            self.starts, self.partial = (self.builder.bitcast(x, self.buffer.type) for x in (right.starts, right.partial))
+            self.continued = sums.bit(right.mode, CONTINUED)
 
     def shift(self, pointer: Any, nbytes: Any) -> Any:
         """Return the pointer, moved by bytes."""
@@ -111,6 +115,9 @@ class TileBlock(_Tiles):
     def _multiply(self, halves: int) -> None:
         builder, row = self.builder, self.left.row
         for tile in range(2 * halves):
+            if self.right.starts is None:
+                self.call("tilezero", tile)
+                continue
             under = self.shift(self.partial, 128 * ROWS * (tile // 2) + 64 * (tile % 2))
             start = builder.select(self.continued, under, self.shift(self.starts, 64 * (tile % 2)))
             self.call("tileloadd64", tile, start, builder.select(self.continued, self.integer(128), self.integer(0)))

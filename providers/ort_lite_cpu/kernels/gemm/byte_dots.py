@@ -353,7 +353,7 @@ def _tile(
     emit = ByteDots(builder, lanes)
     epilogue = Epilogue(emit, end, form, vectors, n)
     if 4 * quads == amx.DEPTH:
-        block = TileBlock(emit, left, right, middle == 128)
+        block = TileBlock(emit, left, right, "tdpbssd" if middle == 128 else "tdpbusd")
         short = builder.icmp_signed("<", m, emit.integer(rows))
         count = builder.select(short, m, emit.integer(rows))
         block.compute(count)
@@ -367,7 +367,7 @@ def _tile(
     if 4 * quads == i8mm.DEPTH:
         totals = i8mm.MatrixBlock(emit, rows, vectors, middle == 128).sums(left, right, first)
     else:
-        totals = _sums(emit, left, right, first, rows)
+        totals = dot_sums(emit, left, right, first, rows)
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     for i in range(rows):
         target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]
@@ -378,7 +378,7 @@ def _tile(
                 epilogue.store(row, target, False)
 
 
-def _sums(emit: "ByteDots", left: Any, right: Any, first: list[Any], rows: int) -> list[Any]:
+def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> list[Any]:
     """Return the sums of the register tile, row by row; rows that are not stored are computed as well."""
     builder, lanes, vectors = emit.builder, emit.lanes, len(first)
     addresses = Rows(emit, left.row, rows)
@@ -398,9 +398,11 @@ def _sums(emit: "ByteDots", left: Any, right: Any, first: list[Any], rows: int) 
 
     def along(at: Any, values: Sequence[Any]) -> list[Any]:
         starts = addresses.starts(emit.move(left.at, builder.mul(at, left.line)))
-        return emit.loop(emit.integer(0), right.depth, 1, [*starts, *values], step)[1][count:]
+        sums: list[Any] = emit.loop(emit.integer(0), right.depth, 1, [*starts, *values], step)[1][count:]
+        return sums
 
-    return emit.loop(emit.integer(0), left.lines, 1, [emit.words(right.b), *first * rows], along)[1][1:]
+    totals: list[Any] = emit.loop(emit.integer(0), left.lines, 1, [emit.words(right.b), *first * rows], along)[1][1:]
+    return totals
 
 
 class ByteDots(IntegerVectors):
