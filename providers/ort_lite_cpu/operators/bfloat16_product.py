@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from ort_lite.dtypes import to_onnx
+from ort_lite.graph import Node
+from ort_lite.native import Spec
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm import bfloat16
@@ -25,19 +27,27 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matrices import MatrixOperand, batch_loops, compact, merge_batches, note_restorable
 from ort_lite_cpu.operators.product_costs import work_of_bfloat16, work_of_packed_pairs
+from ort_lite_cpu.operators.products import ProductCase
 from ort_lite_cpu.operators.rounded import only_reader
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.operators.matmul import ProductCase
 
 
 def _reject(case: ProductCase) -> str:
-    spec = case.spec
+    spec, op = case.spec, case.op
     if spec.scale != 1.0 or spec.residual is not None or spec.activation != NONE:
         return "it is scaled, or a residual or an activation follows"
     if case.b.narrow is None and (case.matrix is None or not is_bfloat16(case.matrix)):
         return "its right operand is not bfloat16"
+    if not op.builder.all_come and not all(map(op.kernels.has_kernel, _specs(case))):
+        return "its kernels are neither installed nor in the cache"
     return ""
+
+
+def _specs(case: ProductCase) -> list[Spec]:
+    """Return the kernels that compute the product."""
+    tile = _tile(case)
+    types = ("u16", "u16", "f32", "f32" if _rounding(case) is None else "u16", "u16", "f32")
+    product_ = Spec(bfloat16.bfloat16_gemm, types, {"biased": case.spec.bias is not None, "tile": tile})
+    return [product_] if case.matrix is not None else [product_, Spec(pack_bfloat16, ("u16", "u16"), {"tile": tile})]
 
 
 def _tile(case: ProductCase) -> Bfloat16Tile:
@@ -56,19 +66,24 @@ def _moves(case: ProductCase) -> float:
     return rows if p.constant else rows + len(p.rows) * work_of_packed_pairs(p)
 
 
+def _rounding(case: ProductCase) -> Node | None:
+    """Return the Cast to bfloat16 that alone reads the product, so that the kernel rounds it, or None."""
+    op = case.op
+    reader = only_reader(op, op.node.outputs[0]) if op.options.fusion else None
+    rounds = reader is not None and reader.op_type == "Cast" and reader.attr("to") == to_onnx("bfloat16")
+    return reader if rounds else None
+
+
 def _emit(case: ProductCase) -> None:
-    """Emit the product. If a Cast to bfloat16 is its only reader, the kernel rounds the result, and the Cast is done."""
-    op, value = case.op, case.op.node.outputs[0]
-    reader = only_reader(op, value) if op.options.fusion else None
-    if value is None or reader is None or reader.op_type != "Cast" or reader.attr("to") != to_onnx("bfloat16"):
+    op, rounding, shape = case.op, _rounding(case), case.op.info().shape
+    if rounding is None:
         _emit_product(case, op.output(0))
         return
-    shape = op.info().shape
     assert shape is not None
     y = op.temporary("bfloat16", shape)
     op.set(0, y)
     _emit_product(case, y)
-    op.values.do_with(y, value, [reader])
+    op.values.do_with(y, op.node.output, [rounding])
 
 
 def _emit_product(case: ProductCase, y: Tensor) -> None:
@@ -122,5 +137,5 @@ def _pack_later(op: NodeLowering, b: MatrixOperand, tile: Bfloat16Tile) -> Matri
     return MatrixOperand(out, out.shape, (*steps, size, 1))
 
 
-BFLOAT16 = Candidate["ProductCase"]("bfloat16", _reject, _work, _emit, _moves)
+BFLOAT16: Final = Candidate[ProductCase]("bfloat16", _reject, _work, _emit, _moves)
 """The product of bfloat16 by instructions for them."""

@@ -18,8 +18,9 @@ from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.matmul import INTEGERS, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.matrices import batches
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import REAL, operator
 
 

@@ -12,8 +12,9 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import heads_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Mask, agree, emit_attention
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
-from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm
 from ort_lite_cpu.operators.matrices import batches
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.operators.softmax import emit_softmax
 from ort_lite_cpu.registry import REAL, operator
 

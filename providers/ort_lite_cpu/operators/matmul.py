@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from ort_lite.dtypes import Array
-from ort_lite.record import Record
 from ort_lite.shapes import at_least, equal, product, same
-from ort_lite.shapes.dims import maximum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.gemm import gemm as kernels
@@ -37,7 +35,6 @@ from ort_lite_cpu.operators.matrices import (
 )
 from ort_lite_cpu.operators.product_costs import (
     ALL,
-    COPIED,
     ProductNumbers,
     few_rows,
     rows_of,
@@ -48,38 +45,13 @@ from ort_lite_cpu.operators.product_costs import (
     work_of_panels,
     work_of_row,
 )
+from ort_lite_cpu.operators.products import Product, ProductCase
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
 """The integer types that MatMul takes."""
-ROWS_READ = 4
-"""The rows whose products last about as long as reading the matrix once: a tenth of a nanosecond an element, outside the caches."""
 ONE_PRODUCT = Batches(1, 1, 1, 0, 0, 0, 0, 0, 0)
 """The batches of a single product."""
-
-
-class Product(Record):
-    """A matrix product: act(scale * a @ b + bias + residual), with m rows and n columns of sums over k."""
-
-    m: Dim
-    n: Dim
-    k: Dim
-    scale: float = 1.0
-    transposed: bool = False
-    """True if b holds columns: (n, k)."""
-    bias: Tensor | None = None
-    residual: Tensor | None = None
-    activation: Activation = NONE
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """The sizes, keyed by the kernels' parameter names."""
-        return {"m": self.m, "n": self.n, "k": self.k}
-
-    @property
-    def work(self) -> Dim:
-        """The estimated work. Below ROWS_READ rows, reading b takes longer than multiplying."""
-        return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 
 # --- Operators
@@ -270,35 +242,6 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
 
 
 # --- Candidates
-class ProductCase(Record, eq=False):
-    """A product of reals, for the candidates that may compute it."""
-
-    op: NodeLowering
-    spec: Product
-    a: MatrixOperand
-    b: MatrixOperand
-    numbers: ProductNumbers
-
-    @property
-    def matrix(self) -> Array | None:
-        """The right operand if it is one constant matrix."""
-        array = self.b.constant
-        return array if array is not None and array.ndim == 2 and array.size else None
-
-    @property
-    def copy_of_rows(self) -> float:
-        """The nanoseconds in which the left operand is copied."""
-        p = self.numbers
-        return COPIED * p.batch * sum(p.rows) * p.k
-
-    @property
-    def moves(self) -> float:
-        """The nanoseconds in which operands are copied that the kernel `matmul` cannot read in place."""
-        p, rows = self.numbers, 0.0 if self.a.is_row_major else self.copy_of_rows
-        in_place = self.b.is_row_major or self.b.is_column_major
-        return rows if in_place else rows + COPIED * p.batch * p.n * p.k
-
-
 def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNumbers:
     """Return the sizes of a product as numbers. Batches that are open count as one."""
     shared = all(same(dim, 1) for dim in b.shape[:-2])

@@ -33,7 +33,8 @@ from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 

@@ -16,7 +16,8 @@ from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import columns_of, heads_of, join, join_past, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
-from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
 from ort_lite_cpu.registry import REAL, operator
 

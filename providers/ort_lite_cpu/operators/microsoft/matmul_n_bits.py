@@ -15,7 +15,8 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:

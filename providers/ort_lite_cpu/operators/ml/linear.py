@@ -7,8 +7,9 @@ from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_gemm
+from ort_lite_cpu.operators.matmul import emit_gemm
 from ort_lite_cpu.operators.ml.scores import Labels, float_rows, kind_of, logistic, post_transform, scores_output
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"

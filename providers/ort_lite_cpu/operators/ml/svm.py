@@ -12,7 +12,7 @@ from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import Product, emit_gemm
+from ort_lite_cpu.operators.matmul import emit_gemm
 from ort_lite_cpu.operators.ml.scores import (
     Labels,
     float_rows,
@@ -23,6 +23,7 @@ from ort_lite_cpu.operators.ml.scores import (
     scores_output,
     transform,
 )
+from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"
