@@ -111,14 +111,5 @@ def _bfloat16() -> Any:
     """Return LLVM's type of bfloat16, for which llvmlite has no class."""
     from llvmlite import ir
 
-    class Bfloat16(ir.Type):  # type: ignore[misc]
-        def _to_string(self) -> str:
-            return "bfloat"
-
-        def __eq__(self, other: object) -> bool:
-            return self is other
-
-        def __hash__(self) -> int:
-            return id(self)
-
-    return Bfloat16()
+    kind: Any = type("Bfloat16", (ir.Type,), {"_to_string": lambda _: "bfloat"})
+    return kind()
