@@ -2,8 +2,9 @@
 
 Four tiles hold the sums of 32 rows and 32 columns, two the left operand, two the right one, whose groups of k (four bytes, or two
 bfloat16) are the rows of a tile.
-The system allows a process to use tiles before the first kernel runs (see `native.x86`). A kernel configures them when it begins and
-releases them before it returns, so that a thread which is interrupted elsewhere has none to save.
+The system allows a process to use tiles before the first kernel runs (see `native.x86`). A kernel configures them for the rows of its
+blocks and releases them before it returns, so that a thread which is interrupted elsewhere has none to save. A signal that leaves the
+kernel clears them.
 Spec: Intel SDM, volume 1, chapter 18.
 """
 

@@ -28,10 +28,8 @@ from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
-STRIP = 3 << 19
+STRIP = 1 << 18
 """The most bytes of panels that some rows meet before the next rows do: what the second cache level holds beside the rows."""
-
-
 PIECE = 8
 """The most steps of tiles over k before the next panel is read: rows and a panel of so many bytes of k fit the first cache level."""
 UNCUT = 10
