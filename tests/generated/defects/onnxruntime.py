@@ -108,6 +108,12 @@ def _ends_far_behind(site: Site, mismatch: Mismatch) -> bool:
     return any(end >= 2**31 - 1 for _, end, _ in backward_slices(site))
 
 
+def _has_matrices(site: Site, mismatch: Mismatch) -> bool:
+    """The right operand has a rank of 3 or more."""
+    right = site.operand(1)
+    return isinstance(right, np.ndarray) and right.ndim > 2
+
+
 _same = attribute("auto_pad", "SAME_UPPER", "SAME_LOWER")
 
 
@@ -173,6 +179,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
+    ),
+    _defect(
+        "com.microsoft.MatMulIntegerToFloat",
+        "multiplies the bias by the right scale where there are several right matrices",
+        both(has_input(6), _has_matrices),
     ),
     _defect("MatMulInteger", "leaves what memory held where there are no products to add", _is_empty),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
