@@ -1,6 +1,7 @@
 """ConvInteger and QLinearConv, channels last; com.microsoft's QLinearConv may have channels in the last place by itself.
 
-The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
+The sums are exact, in int32. Where a kernel has the last step of QLinearConv, they do not leave it; elsewhere the result is an
+elementwise expression of them.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def emit_starts(op: NodeLowering, terms: Tensor, zero: Tensor | None, left: DTyp
     """
     known, flip = None if zero is None else zero.constant, integer.FLIPS[left]
     if terms.constant is not None and (zero is None or known is not None):
-        point = (0 if known is None else int(known.reshape(-1)[0])) + (flip if left == "int8" else 0) - middle
+        point = (0 if known is None else int(known.reshape(-1)[0])) + flip - middle
         found = terms.constant
         starts = found[..., 1, :] - np.int32(point) * found[..., 0, :]
         return op.array(np.stack([starts, found[..., 2, :]]))
