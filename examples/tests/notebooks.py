@@ -16,6 +16,7 @@ LARGEST = 20_000
 SHORT = 500
 """Characters of a value's text that are written."""
 _NUMBER = re.compile(r"-?\d[\d.,e+-]*\s*(?:ns|us|µs|ms|s|B|kB|MB|KiB|MiB|%|x)?\b%?")
+_PROCESSOR = re.compile(r"(?<='Processor', ')[^']*")
 _DRAWING = re.compile(r"\S{40,}|-{2,}")
 
 
@@ -46,7 +47,9 @@ def outlines(notebook: Any) -> list[str]:
 
 
 def _plain(output: Any) -> str:
-    return str(output.text) if output.output_type == "stream" else str(output.data["text/plain"])[:SHORT]
+    if output.output_type == "stream":
+        return str(output.text)
+    return _PROCESSOR.sub("…", str(output.data["text/plain"]))[:SHORT]
 
 
 def write(name: str) -> None:
