@@ -15,6 +15,8 @@ LARGEST = 20_000
 """Characters of an output that is written. The page of a session has a megabyte."""
 SHORT = 500
 """Characters of a value's text that are written."""
+COMPARED = 400
+"""Characters of a value's text that are compared: of the rest, the length of a processor's name decides how much is written."""
 _NUMBER = re.compile(r"-?\d[\d.,e+-]*\s*(?:ns|us|µs|ms|s|B|kB|MB|KiB|MiB|%|x)?\b%?")
 _PROCESSOR = re.compile(r"(?<='Processor', ')[^']*")
 _DRAWING = re.compile(r"\S{40,}|-{2,}")
@@ -49,7 +51,7 @@ def outlines(notebook: Any) -> list[str]:
 def _plain(output: Any) -> str:
     if output.output_type == "stream":
         return str(output.text)
-    return _PROCESSOR.sub("…", str(output.data["text/plain"]))[:SHORT]
+    return _PROCESSOR.sub("…", str(output.data["text/plain"]))[:COMPARED]
 
 
 def write(name: str) -> None:
