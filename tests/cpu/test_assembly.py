@@ -214,7 +214,7 @@ def test_kernels_of_tiles(kernel: str, left: str, form: int) -> None:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("name", DOTS)
 def test_tiles_of_codes_keep_their_sums_in_registers(name: str, bits: int) -> None:
-    """Those of one row, of the last rows and of most rows, each with the products of its shape for every four k of a word."""
+    """The tiles of one row, of the last rows and of most rows have as many products as their shapes promise."""
     target = parse_target(name)
     tile, form = few_bit_dots.code_tile(target), few_bit_dots.dot_form(target, bits, True)
     signature = "void(*i8,*f32,*i32,*u32,*f32,*u8,i64,i64,*f32,i64,i64,i64)"

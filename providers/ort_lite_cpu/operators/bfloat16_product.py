@@ -14,7 +14,7 @@ from ort_lite_cpu.kernels.gemm import bfloat16
 from ort_lite_cpu.kernels.gemm.activation import NONE
 from ort_lite_cpu.kernels.gemm.bfloat16_tile import (
     Bfloat16Tile,
-    Matrices,
+    StridedMatrices,
     bfloat16_tile,
     is_bfloat16,
     pack_bfloat16,
@@ -132,7 +132,7 @@ def _pack_later(op: NodeLowering, b: MatrixOperand, tile: Bfloat16Tile) -> Matri
     out = op.temporary("bfloat16", (*batch, 1, size))
     b, _, _, loops = batch_loops(op, b, b)
     sizes: Any = (loops.d0, loops.d1, loops.d2, loops.b0, loops.b1, loops.b2, k, n, b.strides[-2], b.strides[-1])
-    op.emit(pack_bfloat16, [b.tensor, out], g=Matrices(*sizes), tile=tile, work=product(batch) * ceildiv(k * n, 4))
+    op.emit(pack_bfloat16, [b.tensor, out], g=StridedMatrices(*sizes), tile=tile, work=product(batch) * ceildiv(k * n, 4))
     steps: Shape = tuple(product((*batch[axis + 1 :], size)) for axis in range(len(batch)))
     return MatrixOperand(out, out.shape, (*steps, size, 1))
 

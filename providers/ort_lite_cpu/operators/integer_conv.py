@@ -16,7 +16,7 @@ from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution
-from ort_lite_cpu.kernels.gemm.dot_depthwise import MOST_LINES, DepthwiseForm, dot_depthwise, tap_words
+from ort_lite_cpu.kernels.gemm.dot_depthwise import MOST_LINES, DepthwiseWindow, dot_depthwise, tap_words
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -26,11 +26,11 @@ from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.operators.integer_product import (
     PLAIN,
-    Factors,
+    ByteOperands,
+    LastStep,
     Matrices,
     Packed,
     Rescale,
-    Step,
     emit_product,
     emit_starts,
     pack_constant,
@@ -102,7 +102,7 @@ def _as_product(op: NodeLowering, left: DType, sizes: Geometry) -> ByteProduct:
     return byte_product(op, left, sizes.pixels, sizes.outputs // sizes.groups, depth)
 
 
-def _step(case: IntegerConv, step: Rescale) -> Step | None:
+def _step(case: IntegerConv, step: Rescale) -> LastStep | None:
     """Return the last step as kernels take it, its factors in one row."""
     factor = step.factor
     if isinstance(factor, Tensor) and factor.constant is not None:
@@ -134,7 +134,7 @@ class IntegerConv(NamedTuple):
         return integer.FLIPS[self.x.dtype]
 
 
-Emission = Callable[[IntegerConv, Packed, Tensor, Step], None]
+Emission = Callable[[IntegerConv, Packed, Tensor, LastStep], None]
 
 
 def _form(case: IntegerConv) -> tuple[Emission, Packed]:
@@ -172,7 +172,7 @@ def _is_flat(sizes: Geometry) -> bool:
     return flat and all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
 
 
-def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(conv(x - zero, w)) of an image that is padded first, one channel at a time."""
     op, sizes, tile = case.op, case.sizes, case.tile
     assert tile is not None and packed.terms is not None
@@ -183,7 +183,7 @@ def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step
     given: dict[str, Any] = {
         "types": ["u8", "i8", "i32", "f32", y.native],
         "work": sizes.work // 4,
-        "form": DepthwiseForm(*form),
+        "form": DepthwiseWindow(*form),
     }
     lines: dict[str, Any] = {"step": window.sh, "dilation": window.dh}
     op.emit(
@@ -203,7 +203,7 @@ def _pad(case: IntegerConv, tile: byte_tile.DotTile, beyond: Dim) -> Tensor:
     return padded
 
 
-def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(conv(x - zero, w)), one channel at a time."""
     lanes, g, window = integer.integer_tile(case.op.target).lanes, case.sizes.shape, case.sizes.window
     operands = [case.x, case.zero, packed.panels, packed.terms, step.factors, y]
@@ -212,13 +212,13 @@ def _emit_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) ->
     case.op.emit(integer_depthwise, operands, g=g, window=window, out=step.rescaling, **form)
 
 
-def _emit_pointwise(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+def _emit_pointwise(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(a product of pixels and filters)."""
     sizes = Matrices(1, case.sizes.pixels, case.sizes.outputs, case.sizes.channels)
-    emit_product(case.op, Factors(case.x, case.zero, packed, sizes, y.shape), y, step)
+    emit_product(case.op, ByteOperands(case.x, case.zero, packed, sizes, y.shape), y, step)
 
 
-def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(conv(x - zero, w)) over the pixels of windows, gathered in scratch."""
     op, sizes, tile = case.op, case.sizes, case.tile
     depth = product(sizes.kernel) * (sizes.channels // sizes.groups)
@@ -259,7 +259,7 @@ def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
     return Packed(panels, None, terms, addends=case.bias is not None, tile=tile)
 
 
-def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: Step) -> None:
+def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(conv(x - zero, w)) of an image that is padded first."""
     op, sizes, tile = case.op, case.sizes, case.tile
     assert tile is not None

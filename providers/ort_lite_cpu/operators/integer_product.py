@@ -54,7 +54,7 @@ class Matrices(NamedTuple):
     b_step: Dim = 0
 
 
-class Factors(NamedTuple):
+class ByteOperands(NamedTuple):
     """The operands of products of bytes, (a - zero) @ b, the addend of the sums, and the shape of the result."""
 
     a: Tensor
@@ -80,7 +80,7 @@ def multiply(
     transposed: bool = False,
     addend: int | None = None,
     shape: Shape | None = None,
-) -> Factors:
+) -> ByteOperands:
     """Return the factors of (a - zero) @ (input b - input b_zero) + input `addend`. If transposed, input b is (n, k).
 
     All four are bytes, and a zero point has the type of its operand, as the operators' schemas require. `shape`: that of the result
@@ -111,7 +111,7 @@ def multiply(
     out = shape or op.info().shape
     assert out is not None
     rest = None if addend is None or w.addends else op.optional(addend)
-    return Factors(a, zero, w, Matrices(count, m, n, k, a_step, b_step), out, rest)
+    return ByteOperands(a, zero, w, Matrices(count, m, n, k, a_step, b_step), out, rest)
 
 
 def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
@@ -127,7 +127,7 @@ def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
 
 
 # --- The product
-class Step(NamedTuple):
+class LastStep(NamedTuple):
     """The last step of a product as kernels take it, with its factors and bias in memory."""
 
     rescaling: Rescaling
@@ -135,7 +135,7 @@ class Step(NamedTuple):
     bias: Tensor | None = None
 
 
-PLAIN = Step(Rescaling(SUMS, 0, 0.0))
+PLAIN = LastStep(Rescaling(SUMS, 0, 0.0))
 """No last step: the sums themselves."""
 
 
@@ -155,7 +155,7 @@ class Rescale(NamedTuple):
             return formula("{x} * {factor} + {bias}", as_float(total), factor=self.factor, bias=as_float(self.bias))
         return formula("{x} * {factor}", as_float(total), factor=self.factor)
 
-    def rescaling(self, op: NodeLowering, n: Dim) -> Step | None:
+    def rescaling(self, op: NodeLowering, n: Dim) -> LastStep | None:
         """Return the step for n columns as kernels take it; None if they have no such step."""
         factor, bias, zero = self.factor, self.bias, 0.0 if self.zero is None else self.zero
         if isinstance(factor, float):
@@ -166,7 +166,7 @@ class Rescale(NamedTuple):
         if bias is not None and not (_along(bias, n) and bias.dtype == "float32"):
             return None
         form = BIASED_FLOATS if bias is not None else FORMS[self.dtype]
-        return Step(Rescaling(form, 0 if single else 1, zero), op.store(factor), None if bias is None else op.store(bias))
+        return LastStep(Rescaling(form, 0 if single else 1, zero), op.store(factor), None if bias is None else op.store(bias))
 
 
 def _along(x: Tensor, n: Dim) -> bool:
@@ -174,7 +174,7 @@ def _along(x: Tensor, n: Dim) -> bool:
     return bool(x.shape) and same(x.shape[-1], n) and all(same(dim, 1) for dim in x.shape[:-1])
 
 
-def rescale(op: NodeLowering, factors: Factors, step: Rescale) -> None:
+def rescale(op: NodeLowering, factors: ByteOperands, step: Rescale) -> None:
     """Define output 0 as the product and a last step: in one kernel, or as an expression over the sums."""
     fused = step_of(op, factors, step) if op.info().dtype == step.dtype else None
     if fused is None:
@@ -183,7 +183,7 @@ def rescale(op: NodeLowering, factors: Factors, step: Rescale) -> None:
         emit_product(op, factors, op.output(0), fused)
 
 
-def rescaled(op: NodeLowering, factors: Factors, step: Rescale) -> Tensor:
+def rescale_tensor(op: NodeLowering, factors: ByteOperands, step: Rescale) -> Tensor:
     """Return the product and a last step as a tensor in memory."""
     fused = step_of(op, factors, step)
     if fused is None:
@@ -193,20 +193,20 @@ def rescaled(op: NodeLowering, factors: Factors, step: Rescale) -> Tensor:
     return y
 
 
-def step_of(op: NodeLowering, factors: Factors, step: Rescale) -> Step | None:
+def step_of(op: NodeLowering, factors: ByteOperands, step: Rescale) -> LastStep | None:
     """Return the step as a kernel takes it, or None if no kernel does both."""
     apart = factors.b.zero_columns or factors.zero_row or factors.addend is not None
     return None if factors.b.terms is None or apart else step.rescaling(op, factors.sizes.n)
 
 
-def emit_sums(op: NodeLowering, factors: Factors) -> Tensor:
+def emit_sums(op: NodeLowering, factors: ByteOperands) -> Tensor:
     """Emit the product, and return its sums, int32."""
     total = op.temporary("int32", factors.shape)
     emit_product(op, factors, total)
     return total if factors.addend is None else formula("wadd({x}, {c})", total, c=factors.addend).tensor("int32")
 
 
-def emit_product(op: NodeLowering, factors: Factors, y: Tensor, step: Step = PLAIN) -> None:
+def emit_product(op: NodeLowering, factors: ByteOperands, y: Tensor, step: LastStep = PLAIN) -> None:
     """y = step((a - zero) @ b). Only quads have a last step."""
     a, zero, b, sizes = factors.a, factors.zero, factors.b, factors.sizes
     work = sizes.batch * sizes.m * sizes.n * sizes.k

@@ -11,7 +11,7 @@ Spec: Intel SDM, volume 1, chapter 18.
 from typing import Any
 
 from ort_lite.native.lang import emitter
-from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, Epilogue
+from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, IntegerEpilogue
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 ROWS, DEPTH = 16, 64
@@ -152,7 +152,7 @@ class TileBlock(_Tiles):
             for tile in range(2):
                 self.call("tilestored64", 2 + tile, self.shift(under, 64 * tile), row)
 
-    def finish(self, m: Any, n: Any, c: Any, ldc: Any, end: Epilogue) -> None:
+    def finish(self, m: Any, n: Any, c: Any, ldc: Any, end: IntegerEpilogue) -> None:
         """Write the result of m rows and n columns, whose rows are `ldc` elements apart."""
         builder = self.builder
         whole = builder.icmp_signed(">=", n, self.integer(32))
@@ -170,7 +170,7 @@ class TileBlock(_Tiles):
             with edge:
                 self._through_buffer(m, c, ldc, end, False)
 
-    def _through_buffer(self, m: Any, c: Any, ldc: Any, end: Epilogue, whole: bool) -> None:
+    def _through_buffer(self, m: Any, c: Any, ldc: Any, end: IntegerEpilogue, whole: bool) -> None:
         builder, kind = self.builder, self.sums.type
         self.store_tiles(m, self.buffer, self.integer(128))
 

@@ -75,8 +75,8 @@ def unpack_constant(packed: Array, k: int, n: int) -> Array:
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
-class Matrices(NamedTuple):
-    """Matrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
+class StridedMatrices(NamedTuple):
+    """StridedMatrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
 
     d0: int
     d1: int
@@ -96,7 +96,7 @@ class Matrices(NamedTuple):
     out="g.d0 * g.d1 * g.d2 * ceildiv(g.n, tile.vectors * tile.lanes) * ceildiv(g.k, 2 * tile.pairs) * tile.pairs"
     " * tile.vectors * tile.lanes * 2",
 )
-def pack_bfloat16(w: Ptr, out: Ptr, g: Matrices, tile: Bfloat16Tile, part: int, parts: int) -> int:
+def pack_bfloat16(w: Ptr, out: Ptr, g: StridedMatrices, tile: Bfloat16Tile, part: int, parts: int) -> int:
     """out = w (d0, d1, d2, k, n), each matrix as `pack_constant` packs it. Parts share panels."""
     width, depth = tile.vectors * tile.lanes, (g.k + 2 * tile.pairs - 1) // (2 * tile.pairs) * tile.pairs
     across = (g.n + width - 1) // width

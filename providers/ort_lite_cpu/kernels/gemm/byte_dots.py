@@ -23,7 +23,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
     center,
     zero_point,
 )
-from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
+from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
@@ -97,7 +97,7 @@ def dot_gemm(
 ) -> int:
     """c (batch, m, n) = out(a (batch, m, k) @ b (batch, k, n) + starts (batch, n)), a 8-bit, b from `quads`.
 
-    Rows of a that `_read_in_place` are not copied to scratch (parts, size). Parts share blocks of rows and panels.
+    Rows of a are copied to scratch (parts, size) unless `_read_in_place`. Parts share blocks of rows and panels.
     Spec: ONNX MatMulInteger-10.
     """
     width, depth = tile.vectors * tile.lanes, (g.k + 4 * tile.quads - 1) // (4 * tile.quads) * tile.quads
@@ -349,7 +349,7 @@ def _tile(
 ) -> None:
     """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right + starts), by the instruction that multiplies `quads` fours of k."""
     emit = ByteDots(builder, lanes)
-    epilogue = Epilogue(emit, end, form, vectors, n)
+    epilogue = IntegerEpilogue(emit, end, form, vectors, n)
     if 4 * quads == amx.DEPTH:
         block = TileBlock(emit, left, right, "tdpbssd" if middle == 128 else "tdpbusd")
         short = builder.icmp_signed("<", m, emit.integer(rows))

@@ -10,7 +10,7 @@ from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, sh
 from ort_lite_cpu.kernels.gemm.byte_dots import ByteDots
 from ort_lite_cpu.kernels.gemm.byte_tile import VECTOR_NEEDS
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape
-from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
+from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
 
 MANY, SOME = 8, 4
 """The output pixels of a row that are computed together: their sums stay in registers, and they share columns of the image."""
@@ -22,7 +22,7 @@ MOST_LINES = 12
 """The most lines of a window: they are unrolled."""
 
 
-class DepthwiseForm(NamedTuple):
+class DepthwiseWindow(NamedTuple):
     """The window of a depthwise convolution: its lines and taps, and the step from one pixel to the next; and the vector's lanes."""
 
     lines: StaticInt
@@ -57,7 +57,7 @@ def dot_depthwise(
     step: int,
     dilation: int,
     out: Rescaling,
-    form: DepthwiseForm,
+    form: DepthwiseWindow,
     part: int,
     parts: int,
 ) -> int:
@@ -88,7 +88,7 @@ class DepthwiseVector(NamedTuple):
 
 
 @native(inline=False)
-def _row(x: Ptr, at: DepthwiseVector, end: Ending, y: Ptr, count: int, kind: Static, form: DepthwiseForm) -> None:
+def _row(x: Ptr, at: DepthwiseVector, end: Ending, y: Ptr, count: int, kind: Static, form: DepthwiseWindow) -> None:
     """y (count, c) = end(the pixels of a row), a vector of channels of each; the last pixels overlap those before them."""
     step = form.stride * at.c
     if count >= MANY:
@@ -133,7 +133,7 @@ def _pixels(
                 word = _join_lines(emit, x, at, range(group, min(group + LINES, lines)), column)
                 for p, j in uses:
                     sums[p] = emit.dot(word, factors[j], sums[p])
-    epilogue = Epilogue(emit, end, kind, 1, emit.integer(lanes))
+    epilogue = IntegerEpilogue(emit, end, kind, 1, emit.integer(lanes))
     for p, total in enumerate(sums):
         epilogue.store([total], emit.move(y, emit.mul(at.c, p)), True)
 

@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
-from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, Epilogue, Rescaling
+from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
 
 PIXELS = 8
 """The output pixels that one pass over the taps computes, for one vector of channels."""
@@ -151,6 +151,6 @@ def _pixels(
 
     *sums, factors = emit.loop(emit.integer(0), seen.lines, 1, [emit.zero] * (pixels + 1), along)[1]
     start = builder.sub(emit.load_as(w.addends, emit.type), builder.mul(factors, emit.splat(away)))
-    epilogue = Epilogue(emit, end, form, 1, emit.integer(lanes))
+    epilogue = IntegerEpilogue(emit, end, form, 1, emit.integer(lanes))
     for p, total in enumerate(sums):
         epilogue.store([builder.add(total, start)], emit.move(y, emit.mul(w.c, p)), True)

@@ -31,7 +31,7 @@ class Ending(NamedTuple):
     zero: float
 
 
-class Epilogue:
+class IntegerEpilogue:
     """Emits the last steps for vectors of sums, whose factors and bias stay in registers.
 
     NaN becomes the least byte, numbers are rounded half to even: bit for bit what `elementwise.quantize` makes of the sums.

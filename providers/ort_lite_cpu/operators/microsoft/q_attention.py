@@ -2,7 +2,7 @@
 
 from ort_lite.shapes import floordiv
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.integer_product import Rescale, multiply, quotient, rescaled
+from ort_lite_cpu.operators.integer_product import Rescale, multiply, quotient, rescale_tensor
 from ort_lite_cpu.operators.microsoft.attention import attend
 from ort_lite_cpu.operators.quantization import parameter
 from ort_lite_cpu.registry import operator
@@ -17,5 +17,5 @@ def q_attention(op: NodeLowering) -> None:
     x, hidden = op.input(0), op.raw(1).shape[1]
     factors = multiply(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
     factor = quotient(op, [parameter(op, 3), parameter(op, 4)])
-    projected = rescaled(op, factors, Rescale("float32", factor, op.input(2)))
+    projected = rescale_tensor(op, factors, Rescale("float32", factor, op.input(2)))
     attend(op, projected, (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)

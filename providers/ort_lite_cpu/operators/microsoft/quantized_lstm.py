@@ -29,7 +29,7 @@ from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_product import Factors, Matrices, Rescale, pack_constant, quotient, rescaled
+from ort_lite_cpu.operators.integer_product import ByteOperands, Matrices, Rescale, pack_constant, quotient, rescale_tensor
 from ort_lite_cpu.operators.quantization import emit_dynamic, quantize
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
 from ort_lite_cpu.registry import operator
@@ -195,9 +195,9 @@ class QuantizedLayer(Layer):
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}", dot_tile(op.target, self.held.dtype))
-        factors = Factors(self.held, self.zero, packed, Matrices(1, rows, columns, w.shape[1]), (rows, columns))
+        factors = ByteOperands(self.held, self.zero, packed, Matrices(1, rows, columns, w.shape[1]), (rows, columns))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
-        return rescaled(op, factors, Rescale("float32", factor))
+        return rescale_tensor(op, factors, Rescale("float32", factor))
 
     def emit_lstm(self, direction: int) -> None:
         """Emit one direction of the LSTM, and its final states."""
