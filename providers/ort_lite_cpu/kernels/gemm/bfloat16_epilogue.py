@@ -80,10 +80,10 @@ class Bfloat16Epilogue:
                 with builder.if_else(self.whole) as (inside, edge):
                     with inside:
                         for j, value in enumerate(values):
-                            builder.store(value, self._place(target, j, value), align=1)
+                            emit.store_as(value, emit.move(target, emit.integer(j * lanes)))
                     with edge:
                         for j, value in enumerate(values):
-                            self._store_masked(value, self._place(target, j, value), j)
+                            emit.store_as(value, emit.move(target, emit.integer(j * lanes)), self.masks[j])
             with piece:
                 for j, total in enumerate(totals):
                     emit.store(total, held, j * lanes)
@@ -95,15 +95,6 @@ class Bfloat16Epilogue:
             return value
         narrow = emit._declare("llvm.x86.avx512bf16.cvtneps2bf16.512", ir.VectorType(_bfloat16(), emit.lanes), [emit.type])
         return self.builder.bitcast(self.builder.call(narrow, [value]), ir.VectorType(ir.IntType(16), emit.lanes))
-
-    def _place(self, target: Any, j: int, value: Any) -> Any:
-        return self.builder.bitcast(self.emit.move(target, self.emit.integer(j * self.emit.lanes)), value.type.as_pointer())
-
-    def _store_masked(self, value: Any, place: Any, j: int) -> None:
-        ir, mask = self.emit.ir, self.masks[j]
-        kinds = [value.type, place.type, ir.IntType(32), mask.type]
-        name = f"llvm.masked.store.v{self.emit.lanes}{'i16' if self.narrow else 'f32'}.p0"
-        self.builder.call(self.emit._declare(name, ir.VoidType(), kinds), [value, place, ir.Constant(kinds[2], 1), mask])
 
 
 @cache

@@ -84,15 +84,5 @@ class IntegerEpilogue:
     def store(self, totals: Sequence[Any], target: Any, whole: bool) -> None:
         """Write the elements of a row for its vectors of sums. Unless `whole`, those beyond n are left as they are."""
         for j, total in enumerate(totals):
-            value = self.finish(total, j)
             place = self.builder.gep(target, [self.sums.integer(j * self.sums.lanes)])
-            address = self.builder.bitcast(place, value.type.as_pointer())
-            if whole:
-                self.builder.store(value, address, align=1)
-                continue
-            size = {SUMS: "i32", FLOATS: "f32", BIASED_FLOATS: "f32"}.get(self.form, "i8")
-            ir = self.sums.ir
-            kinds = [value.type, address.type, ir.IntType(32), self.masks[j].type]
-            name = f"llvm.masked.store.v{self.sums.lanes}{size}.p0"
-            function = self.sums._declare(name, ir.VoidType(), kinds)
-            self.builder.call(function, [value, address, ir.Constant(kinds[2], 1), self.masks[j]])
+            self.sums.store_as(self.finish(total, j), place, None if whole else self.masks[j])

@@ -118,6 +118,18 @@ class Vectors:
         function = self._declare(f"llvm.masked.store.{self.name}.p0", self.ir.VoidType(), kinds)
         self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
 
+    def store_as(self, value: Any, place: Any, mask: Any = None) -> None:
+        """Write a vector of whatever element type to the elements at `place`; a mask selects those that are written."""
+        ir, element = self.ir, value.type.element
+        place = self.builder.bitcast(place, value.type.as_pointer())
+        if mask is None:
+            self.builder.store(value, place, align=1)
+            return
+        kinds = [value.type, place.type, ir.IntType(32), mask.type]
+        kind = f"i{element.width}" if isinstance(element, ir.IntType) else "f32"
+        function = self._declare(f"llvm.masked.store.v{self.lanes}{kind}.p0", ir.VoidType(), kinds)
+        self.builder.call(function, [value, place, ir.Constant(kinds[2], 1), mask])
+
     def prefetch(self, pointer: Any) -> None:
         """Prefetch a cache line; any address is allowed."""
         ask_for(self.builder, pointer)
