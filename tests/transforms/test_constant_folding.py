@@ -13,7 +13,7 @@ from tests.text_graphs import check, evaluate, model
 CONSTANTS = """<float[2,3] f = {0.5, -1.5, 2.5, -3.5, 4, 0.25}, float[3] g = {2, -3, 0.5}, float[2,3] p = {1, 2, 3, 4, 5, 6},
   int64[2,3] i = {7, -7, 6, -6, 1, 0}, int64[3] j = {2, 2, -4}, int64[3] natural = {2, 0, 1}, bool[3] b = {1, 0, 1},
   int32[3] k = {2147483647, -5, 5}, int32[3] m = {1, 3, -3}, int64[1] n = {1}, int64[2] shape = {3, 2},
-  int64[3] copied = {0, -1, 1},
+  int64[3] copied = {0, -1, 1}, float[3,2] mw = {1, -2, 0.5, 3, -1, 2}, float[2,3,2] batch = {1, 2, 3, 4, 5, 6, -1, 2, -3, 4, -5, 0},
   int64[1] axis0 = {0}, int64[2] starts = {0, -1}, int64[2] ends = {2, -9}, int64[2] axes = {0, 1}, int64[2] steps = {1, -1},
   int64[2] sizes = {1, 2}, int64[4] pads = {1, 0, 0, 2}, int64 zero = {0}, int64 ten = {10}, int64 three = {3},
   float from = {0.5}, float to = {2.1}, float by = {0.5}, int8[2,3] q = {-128, 127, 0, 1, 2, 3}, float s = {0.5}, int8 zp = {3},
@@ -34,7 +34,10 @@ NODES = [
     "NonZero(i)", "CumSum(f, three0)", "ReduceSum(f)", "ReduceSum(f, n)", "ReduceSum<keepdims=0>(f, axis0)",
     "ReduceMean(f, n)", "ReduceProd(f)", "ReduceMax(f, n)", "ReduceMin(i, axis0)", "DequantizeLinear(q, s)",
     "DequantizeLinear(q, s, zp)", "DequantizeLinear<axis=1>(q, s3, zp3)", "QuantizeLinear(f, s)", "QuantizeLinear(f, s, zp)",
-    "QuantizeLinear<axis=1>(f, s3, zp3)",
+    "QuantizeLinear<axis=1>(f, s3, zp3)", "MatMul(f, mw)", "MatMul(f, g)", "MatMul(g, mw)", "MatMul(batch, f)", "MatMul(f, batch)",
+    "Gemm(f, mw)", "Gemm<transB=1>(f, p, s)", "Gemm<transA=1, alpha=0.5, beta=2.0>(f, p, g)",
+    "LayerNormalization(f, g)", "LayerNormalization<epsilon=0.5>(f, g, s3)", "LayerNormalization<axis=-2>(f, p, p)",
+    "LayerNormalization<axis=1>(batch, mw)",
 ]  # fmt: skip
 MORE = CONSTANTS[:-1] + ", int64[2] shape3 = {4, 3}, int64 minus = {-1}, int64 three0 = {1}>"
 
@@ -120,6 +123,7 @@ def test_fires_above_the_limit_where_the_result_is_no_larger() -> None:
         ("Range(from, big, one)", "elements"),
         ("Tile(f, bigs)", "elements"),
         ("ReduceMean(none)", "nothing to reduce"),
+        ("MatMul(i, j)", "elements of int64"),
     ],
 )
 def test_does_not_fire_where_numpy_would_do_something_else(node: str, reason: str) -> None:

@@ -36,6 +36,7 @@ def ort_lite_transforms() -> "list[Transform]":
         "cast_pair.merge_casts",
         "reshape_pair.merge_reshapes",
         "transpose_pair.merge_transposes",
+        "transpose_pair.transpose_without_reshapes",
         "transpose_sink.sink_transpose_below_unary",
         "transpose_sink.sink_two_transposes",
         "transpose_sink.sink_transpose_below_constant",
@@ -67,6 +68,7 @@ def ort_lite_fusions() -> "list[Transform]":
         # extended
         "integer_product_scales.fuse_integer_scales",
         "integer_product_scales.fuse_integer_bias",
+        "attention.compose_attention",
         "hard_swish.compose_hard_swish",
         "hard_swish.compose_hard_sigmoid",
         "hard_swish.compose_gated_hard_swish",

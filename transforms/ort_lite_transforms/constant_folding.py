@@ -16,6 +16,9 @@ from ort_lite_transforms.quantized_operands import serves_integer_products
 _READS_NO_ELEMENTS = frozenset({"Shape", "Size"})
 _READS_SOME_ELEMENTS = frozenset({"Gather"})
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Where"})
+_PRODUCTS = frozenset({"MatMul", "Gemm"})
+_MULTIPLIED_AT_ONCE = 16
+"""Multiplications of a product that take about as long as an elementwise operator takes for an element."""
 _COMPARISONS = frozenset({"And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"})
 
 
@@ -60,7 +63,7 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         elements, after = _result(node, given)
         if after > max(before, rewriter.fold_limit) and not view:
             return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
-        if reason := _refusal(rewriter, view, after, 0 if view else elements + _read(node, given), before):
+        if reason := _refusal(rewriter, view, after, 0 if view else _work(node, given, elements), before):
             return reason
         with np.errstate(all="ignore"):
             found = FOLDERS[node.op_type](node, *arrays)
@@ -105,6 +108,8 @@ def _result(node: Node, given: Sequence[Array]) -> tuple[int, int]:
         elif node.op_type == "Gather":
             axis = node.attr("axis", 0)
             count = given[1].size * (given[0].size // max(1, given[0].shape[axis]))
+        elif node.op_type in _PRODUCTS:
+            raise NotFoldable("the size of its result is not known")
         elif node.op_type == "NonZero":
             count = given[0].size * max(1, given[0].ndim)
         else:
@@ -114,8 +119,12 @@ def _result(node: Node, given: Sequence[Array]) -> tuple[int, int]:
     return elements, nbytes
 
 
-def _read(node: Node, given: Sequence[Array]) -> int:
-    """Elements of the operands that folding reads."""
+def _work(node: Node, given: Sequence[Array], elements: int) -> int:
+    """Return the elements that folding reads and writes, of which results have `elements`."""
     if node.op_type in _READS_NO_ELEMENTS:
-        return 0
-    return sum(array.size for array in (given[1:] if node.op_type in _READS_SOME_ELEMENTS else given))
+        return elements
+    read = sum(array.size for array in (given[1:] if node.op_type in _READS_SOME_ELEMENTS else given))
+    if node.op_type not in _PRODUCTS:
+        return elements + read
+    k = given[0].shape[0 if node.attr("transA", 0) else -1] if given[0].ndim else 1
+    return elements + read + elements * k // _MULTIPLIED_AT_ONCE

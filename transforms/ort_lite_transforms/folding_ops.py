@@ -283,6 +283,44 @@ def _nonzero(node: Node, x: Array) -> Array:
     return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
 
 
+# Products and norms of floats, which encoders compute on tables of positions
+
+
+def _check_floats(*arrays: Array | None) -> None:
+    for array in arrays:
+        if array is not None and array.dtype not in (np.float32, np.float64):
+            raise NotFoldable(f"elements of {array.dtype}")
+
+
+def _matmul(node: Node, a: Array, b: Array) -> Array:
+    _check_floats(a, b)
+    return np.asarray(np.matmul(a, b))
+
+
+def _gemm(node: Node, a: Array, b: Array, c: Array | None = None) -> Array:
+    """alpha * A @ B + beta * C. Spec: ONNX Gemm-13."""
+    _check_floats(a, b, c)
+    if node.version < 7:
+        raise NotFoldable("broadcasting as before opset 7")
+    product = (a.T if node.attr("transA", 0) else a) @ (b.T if node.attr("transB", 0) else b)
+    scaled = product * product.dtype.type(node.attr("alpha", 1.0))
+    return scaled if c is None else np.asarray(scaled + c * c.dtype.type(node.attr("beta", 1.0)))
+
+
+def _layer_norm(node: Node, x: Array, scale: Array, bias: Array | None = None) -> Array:
+    """Compute in float64, whatever the type. Spec: ONNX LayerNormalization-17."""
+    _check_floats(x, scale, bias)
+    if any(node.outputs[1:]):
+        raise NotFoldable("its mean or deviation is wanted")
+    axis = node.attr("axis", -1)
+    axes = tuple(range(axis % x.ndim if x.ndim else 0, x.ndim))
+    wide = x.astype(np.float64)
+    wide -= wide.mean(axes, keepdims=True)
+    wide /= np.sqrt((wide**2).mean(axes, keepdims=True) + node.attr("epsilon", 1e-5))
+    normalised = (wide * scale).astype(x.dtype)
+    return normalised if bias is None else np.asarray(normalised + bias)
+
+
 def _reduce(function: Callable[..., Any]) -> Folder:
     def fold(node: Node, x: Array, axes: Array | None = None) -> Array:
         chosen = axes_of(node, axes)
@@ -315,4 +353,5 @@ FOLDERS: dict[str, Folder] = {
     "Shape": _shape, "Size": lambda node, x: np.array(x.size, np.int64), "NonZero": _nonzero, "CumSum": _cumsum,
     "ReduceSum": _reduce(np.sum), "ReduceMean": _reduce(np.mean), "ReduceProd": _reduce(np.prod),
     "ReduceMax": _reduce(np.max), "ReduceMin": _reduce(np.min),
+    "MatMul": _matmul, "Gemm": _gemm, "LayerNormalization": _layer_norm,
 }  # fmt: skip

@@ -18,6 +18,26 @@ def merge_transposes(rewriter: Rewriter, x: Value, inner: Node, outer: Node) -> 
     return rewriter.replace(outer, rewriter.op("Transpose", x, perm=perm))
 
 
+@rule(
+    op(
+        "Reshape", op("Transpose", op("Reshape", "x", "folded", name="inner"), name="transpose"), "shape", name="outer", since=5
+    ),
+    level="basic",
+    private=True,
+)
+def transpose_without_reshapes(
+    rewriter: Rewriter, x: Value, inner: Node, transpose: Node, outer: Node, **shapes: Value
+) -> Done | Skip:
+    """Transpose the last two axes as they are, instead of with the axes before them made one and apart again."""
+    before, between, after = x.shape, inner.output.shape, outer.output.shape
+    if before is None or between is None or after is None or permutation(transpose) != [0, 2, 1]:
+        return Skip(f"{transpose} is not known to exchange the last two of three axes")
+    if before[-2:] != between[-2:] or after != (*before[:-2], before[-1], before[-2]):
+        return Skip(f"{inner} and {outer} are not known to make the axes before one, and apart again")
+    perm = [*range(len(before) - 2), len(before) - 1, len(before) - 2]
+    return rewriter.replace(outer, rewriter.op("Transpose", x, perm=perm))
+
+
 def permutation(node: Node) -> list[int] | None:
     """`perm` of a Transpose, axes reversed where it is left out; None where the rank is not known."""
     perm: list[int] | None = node.attr("perm") or None

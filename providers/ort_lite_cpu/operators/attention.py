@@ -17,10 +17,14 @@ from ort_lite_cpu.types import HALVES
 
 
 def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
-    """Return the heads of a (batch, heads, rows, size) tensor, or of (batch, rows, heads * size) with `count` heads."""
+    """Return the heads of a (batch, heads, rows, size) tensor, or of (batch, rows, heads * size) with `count` heads.
+
+    Axes before `size` may be stored in any order.
+    """
     if len(tensor.shape) == 4:
-        _, heads, rows, size = tensor.shape
-        return Heads(tensor, tensor.shape, (heads * rows * size, rows * size, size))
+        order, steps = tensor.perm or (0, 1, 2, 3), contiguous(tensor.storage_shape)
+        assert order[3] == 3, f"{tensor.name!r}: the elements of a row are no neighbours"
+        return Heads(tensor, tensor.shape, (steps[order.index(0)], steps[order.index(1)], steps[order.index(2)]))
     if len(tensor.shape) != 3:
         raise op.reject(f"{tensor.name!r} has rank {len(tensor.shape)}, expected 3 or 4")
     return columns_of(op, tensor, count, 0, tensor.shape[2])
@@ -93,7 +97,9 @@ def attention(op: NodeLowering) -> None:
     """
     wide = _softmax_type(op)
     half = op.raw(0).dtype if op.raw(0).dtype in op.options.steps and wide == "float32" else ""
-    q, k, v = (heads_of(op, op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
+    q, k, v = (
+        heads_of(op, _in_place(op, index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3)
+    )
     past = op.optional(4)
     k, v = join_past(op, past, k, 1), join_past(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
@@ -111,6 +117,21 @@ def attention(op: NodeLowering) -> None:
         wanted = op.info(index).dtype if tensor is not None else None
         if tensor is not None and wanted is not None and wanted != wide:
             op.set(index, op.cast(tensor, wanted))
+
+
+def _in_place(op: NodeLowering, index: int) -> Tensor:
+    """Return an input in the order in which it is stored, if that leaves the elements of a row side by side."""
+    order = op.builder.materialize(op.raw(index)).perm
+    return op.input(index, order if order is not None and order[-1] == len(order) - 1 else None)
+
+
+def _wanted_order(op: NodeLowering) -> tuple[int, ...] | None:
+    """Return the storage order of the result that a Transpose, its only reader, would make; None if there is no such reader."""
+    readers = op.node.output.readers
+    if len(readers) != 1 or readers[0].op_type != "Transpose" or op.node.output.is_graph_output():
+        return None
+    perm = tuple(readers[0].attr("perm") or ())
+    return perm if len(perm) == 4 and perm[3] == 3 else None
 
 
 def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
@@ -181,4 +202,6 @@ def _target(op: NodeLowering, index: int, dtype: DType) -> Tensor:
     """Return memory for an output, in the element type in which it is computed."""
     info = op.info(index)
     assert info.shape is not None
-    return op.output(index) if info.dtype == dtype else op.temporary(dtype, info.shape)
+    return (
+        op.output(index, _wanted_order(op) if index == 0 else None) if info.dtype == dtype else op.temporary(dtype, info.shape)
+    )

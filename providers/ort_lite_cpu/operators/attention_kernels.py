@@ -12,6 +12,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import RATE, nominal
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.softmax import vectors_for
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -224,7 +225,8 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     sizes: Any = (n.batch, *q.shape[1:], n.value_size, *q.place, *case.y.steps)
     g, kv, rules = kernels.AttentionHeads(*sizes), case.stored, case.rules.score_rules(case.mask)
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))
-    packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes)
+    exponentials = vectors_for(q.tensor.native, op.target)["lanes"]
+    packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes, exponentials)
     operands = [q.tensor, keys, values, *case.others, scratch]
     op.emit(kernels.attend, operands, g=g, kv=packed, rules=rules, work=work_of_attend(n))
 

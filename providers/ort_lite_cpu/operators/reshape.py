@@ -15,11 +15,11 @@ from ort_lite_cpu.registry import ANY, MOVABLE, operator
 @operator("ExpandDims", domain="com.microsoft", types=MOVABLE | {"complex128"})
 @operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE | {"complex128"})
 def reshape(op: NodeLowering) -> None:
-    """Reshape without work at run time: the output is the input's memory. Channels-last storage stays if only channels regroup."""
+    """Reshape without work at run time: the output is the input's memory. Another storage order stays where it can."""
     _same_size(op)
     x, shape = op.builder.materialize(op.raw(0)), op.info().shape
     assert shape is not None
-    orders = _regroup(x, shape)
+    orders = _regroup(x, shape) or _keep_order(x, shape)
     if orders is None:
         op.alias(op.input(0))
     else:
@@ -39,6 +39,39 @@ def _regroup(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]
         if together and all(same(a, b) for a, b in zip(x.shape[-space:], shape[-space:], strict=True)):
             return (0, *range(old - space, old), *range(1, old - space)), (0, *range(new - space, new), *range(1, new - space))
     return None
+
+
+def _keep_order(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the storage orders before and after a reshape that splits axes, or joins axes that are stored side by side."""
+    groups = None if x.perm is None else _groups(x.shape, shape)
+    if groups is None or x.perm is None:
+        return None
+    order: list[int] = []
+    at = 0
+    while at < len(x.perm):
+        found = next((pair for pair in groups if pair[0][:1] == x.perm[at : at + 1]), None)
+        if found is None or x.perm[at : at + len(found[0])] != found[0]:
+            return None
+        order += found[1]
+        at += len(found[0])
+    return x.perm, tuple(order)
+
+
+def _groups(old: Shape, new: Shape) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
+    """Return groups of axes of two shapes, in order, that have equally many elements: one axis and those that it is split into or
+    joined from. None if there are no such groups.
+    """
+    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    i = k = 0
+    while i < len(old) and k < len(new):
+        splits = ((1, m) for m in range(1, len(new) - k + 1) if same(old[i], product(new[k : k + m])))
+        joins = ((m, 1) for m in range(2, len(old) - i + 1) if same(product(old[i : i + m]), new[k]))
+        taken, made = next(splits, None) or next(joins, (0, 0))
+        if not taken:
+            return None
+        groups.append((tuple(range(i, i + taken)), tuple(range(k, k + made))))
+        i, k = i + taken, k + made
+    return groups if i == len(old) and k == len(new) else None
 
 
 def _same_size(op: NodeLowering) -> None:

@@ -32,7 +32,8 @@ from ort_lite.native.lang import (
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
-from ort_lite_cpu.kernels.halves import highest, round_to_half, softmax_in_place
+from ort_lite_cpu.kernels.halves import round_to_half, softmax_in_place
+from ort_lite_cpu.kernels.softmax import softmax_row as softmax_of_vectors
 
 BLOCK = 64
 """The most query rows of one block."""
@@ -103,6 +104,8 @@ class PackedKeys(NamedTuple):
     rows: StaticInt
     vectors: StaticInt
     lanes: StaticInt
+    exponentials: StaticInt
+    """Those of a vector; 0: one by one (see `ort_lite_cpu.kernels.softmax.vectors_for`)."""
 
 
 class ScoreRules(NamedTuple):
@@ -175,11 +178,12 @@ def normalise_row(
     output: Static,
     half: Static,
     precision: Static,
+    exponentials: Static,
 ) -> None:
     """s (n,) = softmax(s + mask) over [first, last), 0 elsewhere, and everywhere if no key is left.
 
-    sink: null or one more score, without a key. The scores go to qk (n,) at the stage `output`. masked, half and precision are
-    fields of ScoreRules.
+    sink: null or one more score, without a key. The scores go to qk (n,) at the stage `output`. The Statics are fields of ScoreRules
+    and PackedKeys.
     """
     if half != NO_HALF:
         for j in range(n):
@@ -199,7 +203,9 @@ def normalise_row(
             qk[j] = s[j]
     open_ = like(s, 0)
     if masked == BOOLS:
+        open_ = lowest
         for j in range(first, last):
+            open_ = fmax(open_, like(s, 0) if mask[j] != 0 else lowest)
             s[j] = s[j] if mask[j] != 0 else lowest
     elif masked == ADDENDS:
         open_ = lowest
@@ -214,7 +220,11 @@ def normalise_row(
         for j in range(n):
             qk[j] = s[j]
     if half == precision == NO_HALF:
-        softmax_row(s, first, last, n, sink, open_ == lowest)
+        if exponentials > 0 and null(sink) and open_ > lowest:
+            softmax_in_vectors(shift(s, first), last - first, exponentials)
+            clear_outside(s, first, last, n)
+        else:
+            softmax_row(s, first, last, n, sink, open_ == lowest)
     else:
         softmax_row_half(s, first, last, n, open_ == lowest, half, precision)
     if output == SOFTMAX:
@@ -224,7 +234,7 @@ def normalise_row(
 
 @native(fastmath=REDUCE)
 def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) -> None:
-    """s (n,) = softmax(s) over [first, last), zeros elsewhere; zeros everywhere if `closed`, or no score is above -inf."""
+    """s (n,) = softmax(s) over [first, last), zeros elsewhere; zeros everywhere if `closed`."""
     top = like(s, -math.inf)
     for j in range(first, last):
         top = fmax(top, s[j])
@@ -232,7 +242,7 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
     if not null(sink):
         top = fmax(top, sink[0])
         total = exp(sink[0] - top)
-    if closed or top == like(s, -math.inf):
+    if closed:
         first = last = n
     for j in range(first, last):
         e = exp(s[j] - top)
@@ -241,6 +251,23 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
     factor = like(s, 1) / total
     for j in range(first, last):
         s[j] *= factor
+    clear_outside(s, first, last, n)
+
+
+@native
+def softmax_in_vectors(s: Ptr, n: int, lanes: Static) -> None:
+    """s (n,) = softmax(s), in vectors of so many lanes."""
+    if lanes == 16:
+        softmax_of_vectors(s, s, n, False, 16, 4, True)
+    elif lanes == 8:
+        softmax_of_vectors(s, s, n, False, 8, 1, False)
+    else:
+        softmax_of_vectors(s, s, n, False, 4, 1, False)
+
+
+@native
+def clear_outside(s: Ptr, first: int, last: int, n: int) -> None:
+    """s[:first] = s[last:n] = 0."""
     for j in range(first):
         s[j] = like(s, 0)
     for j in range(last, n):
@@ -252,7 +279,7 @@ def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: 
     """Compute `softmax_row` without a sink in `precision`; the probabilities are of type `half`."""
     for j in range(first, last):
         s[j] = _round_to(s[j], precision)
-    if closed or highest(s, first, last) == like(s, -math.inf):
+    if closed:
         first = last = n
     if precision == FLOAT16:
         softmax_in_place(s, first, last, "float16")
@@ -262,10 +289,7 @@ def softmax_row_half(s: Ptr, first: int, last: int, n: int, closed: bool, half: 
         softmax_in_place(s, first, last, "")
     for j in range(first, last):
         s[j] = _round_to(s[j], half)
-    for j in range(first):
-        s[j] = like(s, 0)
-    for j in range(last, n):
-        s[j] = like(s, 0)
+    clear_outside(s, first, last, n)
 
 
 @native
@@ -357,7 +381,9 @@ def attend(
             added = shift(mask, b * rules.m_batch + h * rules.m_head + i * rules.m_row + begin)
             more, kept = shift(sink, 0 if null(sink) else h), shift(qk, (head * g.rows + i) * length)
             masked, output, half, precision = rules.masked, rules.output, rules.half, rules.precision
-            normalise_row(own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision)
+            normalise_row(
+                own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision, kv.exponentials
+            )
         pieces, piece = cut(end - begin, DEPTH)
         for p in range(across):
             target = shift(y, b * g.y_batch + h * g.y_head + start * g.y_row + p * width)
@@ -427,7 +453,7 @@ def attend_few(
             added = shift(mask, b * rules.m_batch + hr * rules.m_head + i * rules.m_row + begin)
             more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * g.heads + hr) * g.rows + i) * length)
             masked, output, half, precision = rules.masked, rules.output, rules.half, rules.precision
-            normalise_row(own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision)
+            normalise_row(own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision, 0)
         target, value = shift(y, b * g.y_batch + h * g.y_head), shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head)
         for r in range(many):
             out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
