@@ -1,4 +1,6 @@
-from ort_lite_transforms.transpose_pair import merge_transposes
+import pytest
+
+from ort_lite_transforms.transpose_pair import merge_transposes, transpose_without_reshapes
 from tests.text_graphs import check
 
 ONCE = "{ z = Transpose<perm=[2,0,1]>(x) }"
@@ -49,3 +51,40 @@ def test_pairs_in_nested_graphs_go() -> None:
     after = """{ u = If (c) <then_branch = t () => (float[A,B] r) { n = Neg(x) r = Relu(n) },
                              else_branch = e () => (float[A,B] s) { s = Neg(x) }> }"""
     check(merge_transposes, "(float[A,B] x, bool c) => (float[A,B] u)", before, after)
+
+
+FOLDED = (
+    "<int64[3] two = {-1, 5, 4}, int64[4] same = {2, 3, 4, 5}, int64[4] apart = {3, -1, 4, 5}, int64[4] other = {2, 3, 5, 4}>"
+)
+AROUND = "{ a = Reshape(x, two) b = Transpose<perm=[0,2,1]>(a) z = Reshape(b, TO) }"
+
+
+def test_the_last_two_axes_are_exchanged_without_reshapes() -> None:
+    signature = "(float[2,3,5,4] x) => (float[2,3,4,5] z)"
+    after = "{ z = Transpose<perm=[0,1,3,2]>(x) }"
+    check(transpose_without_reshapes, signature, AROUND.replace("TO", "same"), after, constants=FOLDED)
+
+
+def test_other_axes_before_them_are_made_first() -> None:
+    signature = "(float[1,N,3,5,4] x) => (float[3,N,4,5] z)"
+    after = "{ c = Reshape(x, sizes) z = Transpose<perm=[0,1,3,2]>(c) }"
+    constants = "<int64[4] sizes = {3, -1, 5, 4}>"
+    check(
+        transpose_without_reshapes,
+        signature,
+        AROUND.replace("TO", "apart"),
+        after,
+        constants=FOLDED,
+        after_constants=constants,
+    )
+
+
+@pytest.mark.parametrize(
+    ("signature", "before", "reason"),
+    [
+        ("(float[2,3,5,4] x) => (float[2,3,5,4] z)", AROUND.replace("TO", "other"), "apart again"),
+        ("(float[2,3,5,4] x) => (z)", AROUND.replace("0,2,1", "1,0,2").replace("TO", "same"), "the last two of three"),
+    ],
+)
+def test_does_not_fire_where_reshapes_do_more(signature: str, before: str, reason: str) -> None:
+    check(transpose_without_reshapes, signature, before, constants=FOLDED, skip=reason)

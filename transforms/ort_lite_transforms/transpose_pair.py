@@ -1,5 +1,7 @@
 """Two Transposes in a row become one, or none."""
 
+import numpy as np
+
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
@@ -32,10 +34,15 @@ def transpose_without_reshapes(
     before, between, after = x.shape, inner.output.shape, outer.output.shape
     if before is None or between is None or after is None or permutation(transpose) != [0, 2, 1]:
         return Skip(f"{transpose} is not known to exchange the last two of three axes")
-    if before[-2:] != between[-2:] or after != (*before[:-2], before[-1], before[-2]):
+    if before[-2:] != between[-2:] or after[-2:] != (between[2], between[1]):
         return Skip(f"{inner} and {outer} are not known to make the axes before one, and apart again")
-    perm = [*range(len(before) - 2), len(before) - 1, len(before) - 2]
-    return rewriter.replace(outer, rewriter.op("Transpose", x, perm=perm))
+    if before[:-2] != after[:-2]:
+        sizes = [dim if isinstance(dim, int) else -1 for dim in (*after[:-2], *before[-2:])]
+        if sizes.count(-1) > 1 or 0 in sizes:
+            return Skip(f"{outer.output.name} has more than one axis of an open size")
+        x = rewriter.op("Reshape", x, rewriter.constant(np.array(sizes, np.int64)), version=outer.version)
+    last = len(after) - 1
+    return rewriter.replace(outer, rewriter.op("Transpose", x, perm=[*range(last - 1), last, last - 1]))
 
 
 def permutation(node: Node) -> list[int] | None:

@@ -310,3 +310,29 @@ def test_windows_wider_than_any_sequence_hide_nothing(rows: int) -> None:
 def test_what_the_kernels_do_not_take_is_refused(inputs: list[Array | None], attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("Attention", inputs, attributes, opset=25, outputs=4)
+
+
+@KERNELS
+def test_a_query_whose_scores_are_all_infinite_gives_nan(kernel: str) -> None:
+    q, k, v = qkv(1, 2, 2, 3, 6, 4, 4)
+    q[0, 0, 1], k[:] = -np.inf, np.abs(k) + 1
+    got, *_ = run_op("Attention", [q, k, v], pin=kernel, opset=25)
+    assert np.isnan(got[0, 0, 1]).all() and np.isfinite(got[0, 0, ::2]).all() and np.isfinite(got[0, 1]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 9, 70])
+@pytest.mark.parametrize("before", [(0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("after", [(0, 2, 1, 3), (2, 0, 1, 3), (3, 0, 1, 2)], ids=str)
+def test_heads_are_read_and_written_where_transposes_leave_them(before: Shape, after: Shape, rows: int) -> None:
+    batch, heads, length, size = 2, 3, 9, 5
+    shapes = [(batch, heads, rows, size), (batch, heads, length, size), (batch, heads, length, size)]
+    places = np.argsort(before)
+    feeds = {name: ramp([shape[axis] for axis in places]) for name, shape in zip("qkv", shapes, strict=True)}
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 25]> g
+        (float[A,B,C,D] q, float[E,F,G,H] k, float[I,J,K,L] v) => (float[M,N,O,P] z) {{
+            a = Transpose<perm={list(before)}>(q) b = Transpose<perm={list(before)}>(k) c = Transpose<perm={list(before)}>(v)
+            y = Attention(a, b, c) z = Transpose<perm={list(after)}>(y) }}""")
+    (got,) = InferenceSession(model).run(None, feeds)
+    q, k, v = (feeds[name].transpose(before) for name in "qkv")
+    want = reference(q, k, v, np.zeros(length, np.float32)).transpose(after)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)

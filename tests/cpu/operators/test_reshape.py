@@ -72,3 +72,31 @@ def test_an_empty_perm_is_none() -> None:
     text = "(float[A,B,C] x) => (float[A,B,C] z) { y = Transpose<perm: ints = []>(x) z = Transpose<perm=[2,1,0]>(y) }"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> main {text}')
     np.testing.assert_array_equal(InferenceSession(model).run(None, {"x": x})[0], x)
+
+
+@settings(max_examples=60)
+@given(
+    st.permutations(range(4)),
+    st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=4, max_size=4),
+    st.sampled_from([(1, 1, 2, 1), (2, 1, 1, 1), (1, 1, 1, 2), (0, 1, 1, 1), (1, 1, 0, 1), (1, 2, 0, 1), (2, 2, 2, 2)]),
+    st.booleans(),
+)
+def test_axes_are_split_and_joined_in_any_storage_order(
+    perm: list[int], sizes: list[int], parts: tuple[int, ...], open_: bool
+) -> None:
+    """Parts of an axis: two, itself, or none, which joins it to the next."""
+    x = ramp(sizes)
+    shape: list[int] = []
+    joined = 1
+    for axis, count in zip(perm, parts, strict=True):
+        if not count:
+            joined *= sizes[axis]
+            continue
+        size, joined = sizes[axis] * joined, 1
+        shape += [size] if count == 1 else [2, size // 2] if size % 2 == 0 else [1, size]
+    dims = "A,B,C,D" if open_ else ",".join(map(str, sizes))
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]> g (float[{dims}] x) => (z)
+        <int64[{len(shape)}] s = {{{",".join(map(str, shape))}}}> {{
+            a = Transpose<perm={list(perm)}>(x) b = Reshape(a, s) c = Neg(b) z = Neg(c) }}""")
+    (got,) = InferenceSession(model).run(None, {"x": x})
+    np.testing.assert_array_equal(got, x.transpose(perm).reshape(shape))
