@@ -95,3 +95,56 @@ def test_a_threshold_without_a_number_is_refused(index: int) -> None:
     message = r"iou_threshold, .*has 0 elements|score_threshold, .*has 0 elements"
     with pytest.raises(InvalidArgument, match=message):
         run_op("NonMaxSuppression", inputs)
+
+
+def suppressed(boxes: Array, scores: Array, limit: float, least: float, centred: bool) -> Array:
+    """NonMaxSuppression with all boxes compared, in float32."""
+    if centred:
+        half = boxes[..., 2:] / np.float32(2)
+        low, high = (boxes[..., :2] - half)[..., ::-1], (boxes[..., :2] + half)[..., ::-1]
+    else:
+        low, high = np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])
+    area = (high - low).prod(-1)
+    found = []
+    for batch, each in np.ndindex(scores.shape[:2]):
+        kept: list[int] = []
+        for box in np.argsort(-scores[batch, each], kind="stable"):
+            if not scores[batch, each, box] > least:
+                continue
+            ends, begins = np.minimum(high[batch, kept], high[batch, box]), np.maximum(low[batch, kept], low[batch, box])
+            sides, other = ends - begins, area[batch, kept]
+            common = sides.prod(-1)
+            crossed = (sides > 0).all(-1) & (other > 0) & (area[batch, box] > 0)
+            with np.errstate(all="ignore"):
+                if not (crossed & (common / (area[batch, box] + other - common) > np.float32(limit))).any():
+                    kept.append(int(box))
+        found += [(batch, each, box) for box in kept]
+    return np.array(found, np.int64).reshape(-1, 3)
+
+
+def crowd(kind: str, count: int) -> Array:
+    """Boxes (2, count, 4): small ones apart, of all sizes, with corners in any order, empty ones, infinite ones, or all alike."""
+    random = np.random.default_rng(7)
+    at = random.uniform(-50, 50, (2, count, 2)) + random.integers(0, 5, (2, count, 1)) * 101
+    sizes = random.exponential(30 if kind == "large" else 3, (2, count, 2))
+    if kind == "empty":
+        sizes[:, ::3] = 0
+    if kind == "alike":
+        at[:], sizes[:] = 1, 2
+    boxes = np.concatenate([at, at + sizes], -1).astype(np.float32)
+    if kind == "flipped":
+        boxes[:, ::2] = boxes[:, ::2, [2, 3, 0, 1]]
+    if kind == "infinite":
+        boxes[0, 5, 2], boxes[0, 9, 0], boxes[1, 3] = np.inf, -np.inf, [-np.inf, -np.inf, np.inf, np.inf]
+    return boxes
+
+
+@pytest.mark.parametrize("kind", ["small", "large", "flipped", "empty", "infinite", "alike"])
+@pytest.mark.parametrize("centred", [0, 1])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_boxes_are_compared_in_bins(kind: str, centred: int, threads: int) -> None:
+    boxes, scores = crowd(kind, 1500), scores_of(1500, 2, 2, seed=3) % 997
+    with np.errstate(all="ignore"):
+        wanted = suppressed(boxes, scores, 0.4, 50, bool(centred))
+    inputs = [boxes, scores, ints(1500), number(0.4), number(50)]
+    check_op("NonMaxSuppression", *inputs, center_point_box=centred, expected=wanted, threads=threads)
