@@ -14,7 +14,7 @@ HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
-@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (1, 2, 1), (4, 1, 33)])
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (1, 2, 1), (4, 1, 33), (2, 2100, 9)])
 def test_distances_of_rows(metric: str, m: int, n: int, k: int) -> None:
     a, b = ramp((m, k)), ramp((n, k), low=0)
     want = ort_op("CDist", [a, b], {"metric": metric}, **HOW)

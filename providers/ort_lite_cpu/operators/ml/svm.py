@@ -6,13 +6,31 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, StaticInt, cast, exp, fabs, fmax, fmin, like, native, power, shift, span, tanh
+from ort_lite.native.lang import (
+    OK,
+    REDUCE,
+    Ptr,
+    Static,
+    StaticInt,
+    cast,
+    exp,
+    fabs,
+    fmax,
+    fmin,
+    like,
+    native,
+    power,
+    shift,
+    span,
+    tanh,
+)
 from ort_lite.record import Record
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import emit_gemm
+from ort_lite_cpu.operators.microsoft.distances import emit_distances
 from ort_lite_cpu.operators.ml.scores import (
     Labels,
     float_rows,
@@ -31,29 +49,16 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
-@extents(x="rows * features", vectors="count * features", y="rows * count")
-def distances(x: Ptr, vectors: Ptr, y: Ptr, rows: int, count: int, features: int, gamma: float, part: int, parts: int) -> int:
-    """y (rows, count) = exp(-gamma * |x - vector|**2)."""
-    factor = like(y, -gamma)
-    for row in span(rows, part, parts):
-        for k in range(count):
-            total = like(y, 0)
-            for i in range(features):
-                gap = x[row * features + i] - vectors[k * features + i]
-                total += gap * gap
-            y[row * count + k] = exp(factor * total)
-    return OK
-
-
-@native
 @extents(y="count")
-def kernel_function(y: Ptr, count: int, degree: float, kind: Static, part: int, parts: int) -> int:
-    """y = y ** degree, or tanh(y), in place."""
+def kernel_function(y: Ptr, count: int, parameter: float, kind: Static, part: int, parts: int) -> int:
+    """y = exp(-gamma * y), y ** degree, or tanh(y), in place; gamma and degree are the parameter."""
     for i in span(count, part, parts):
         if kind == "SIGMOID":
             y[i] = tanh(y[i])
+        elif kind == "RBF":
+            y[i] = exp(like(y, -parameter) * y[i])
         else:
-            y[i] = like(y, power(cast(y[i], "f64"), degree))
+            y[i] = like(y, power(cast(y[i], "f64"), parameter))
     return OK
 
 
@@ -101,6 +106,15 @@ def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
             for j in range(classes):
                 qp[j] = (qp[j] + step * q[i * classes + j]) / scale
                 p[j] = p[j] / scale
+
+
+@native(fastmath=REDUCE)
+def weigh(coefficients: Ptr, products: Ptr, first: int, last: int) -> float:
+    """Return the sum of products [first, last) times their coefficients, in double precision."""
+    total = 0.0
+    for v in range(first, last):
+        total += cast(coefficients[v] * products[v], "f64")
+    return total
 
 
 class Votes(NamedTuple):
@@ -158,12 +172,8 @@ def vote(
         pair = 0
         for i in range(classes - 1):
             for j in range(i + 1, classes):
-                total = 0.0
-                for v in range(starts[i], starts[i + 1]):
-                    total += cast(coefficients[(j - 1) * vectors + v] * near[v], "f64")
-                for v in range(starts[j], starts[j + 1]):
-                    total += cast(coefficients[i * vectors + v] * near[v], "f64")
-                total += cast(rho[pair], "f64")
+                total = weigh(shift(coefficients, (j - 1) * vectors), near, starts[i], starts[i + 1])
+                total += weigh(shift(coefficients, i * vectors), near, starts[j], starts[j + 1]) + cast(rho[pair], "f64")
                 winner = i if total > 0.0 else j
                 votes[winner] = votes[winner] + like(votes, 1)
                 score = like(z, total)
@@ -223,18 +233,17 @@ class _Kernel(Record):
     def emit(self, op: NodeLowering, x: Tensor, vectors: Array, rows: Dim, y: Tensor, bias: float = 0.0) -> None:
         """Emit y (rows, n) = kernel(x (rows, C), vectors (n, C))."""
         count, features = vectors.shape
+        size = rows * count
         if self.kind == "RBF":
-            operands = [x, op.array(vectors), y]
-            work = rows * (count * (features + 20)) // 4
-            op.emit(distances, operands, rows=rows, count=count, features=features, gamma=self.gamma, work=work)
+            emit_distances(op, x, op.array(vectors.T), y, squared=True)
+            op.emit(kernel_function, [y], count=size, parameter=self.gamma, kind=self.kind, work=size)
             return
         linear = self.kind == "LINEAR"
         offset = np.full(count, bias if linear else self.offset, np.float32)
         spec = Product(rows, count, features, 1.0 if linear else self.gamma, True, bias=op.array(offset))
         emit_gemm(op, spec, x, vectors, source=vectors, y=y)
         if not linear:
-            size = rows * count
-            op.emit(kernel_function, [y], count=size, degree=self.degree, kind=self.kind, work=size * 8)
+            op.emit(kernel_function, [y], count=size, parameter=self.degree, kind=self.kind, work=size * 8)
 
 
 def _kernel(op: NodeLowering) -> _Kernel:
