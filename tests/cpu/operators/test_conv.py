@@ -82,6 +82,13 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
         ((2, 3, 5, 6, 7), (9, 3, 3, 3, 2), {"pads": [1, 0, 1, 0, 2, 1], "strides": [1, 2, 1]}),
         ((1, 4, 5, 6, 7), (6, 2, 1, 2, 2), {"group": 2, "dilations": [1, 2, 1], "strides": [2, 1, 1]}),
         ((1, 3, 40, 2000), (5, 3, 5, 4), {"strides": [3, 3], "dilations": [3, 2], "pads": [6, 7, 5, 4]}),
+        # taps that most pixels, or all of them, see beside the image
+        ((2, 40, 12, 11), (20, 40, 3, 3), {"dilations": [8, 7], "pads": [8, 7, 8, 7]}),
+        ((3, 530, 10, 9), (21, 530, 3, 3), {"dilations": [6, 6], "pads": [6, 6, 6, 6]}),
+        ((2, 20, 9, 8), (34, 10, 3, 3), {"group": 2, "dilations": [12, 12], "pads": [12, 12, 12, 12]}),
+        ((1, 30, 16, 5), (18, 30, 3, 3), {"dilations": [2, 9], "pads": [2, 9, 1, 8], "strides": [2, 1]}),
+        ((1, 30, 5, 40), (18, 30, 3, 3), {"dilations": [4, 25], "pads": [4, 25, 4, 25], "strides": [1, 3]}),
+        ((2, 6, 3, 4), (5, 6, 3, 3), {"dilations": [7, 5], "pads": [20, 30, 20, 30]}),
     ],
     ids=str,
 )
@@ -404,6 +411,7 @@ def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
         ((1, 8, 9, 10), (300, 8, 5, 5), {"pads": [2, 2, 2, 2]}),
         ((1, 64, 9, 10), (192, 32, 5, 5), {"pads": [2, 2, 2, 2], "group": 2}),
         ((1, 9, 99, 99), (70, 9, 3, 3), {"strides": [2, 2]}),
+        ((2, 300, 16, 16), (192, 300, 3, 3), {"dilations": [12, 12], "pads": [12, 12, 12, 12]}),
     ],
     ids=str,
 )
@@ -430,6 +438,7 @@ ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
 }
 KERNELS: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "general": ((2, 7, 9, 10), (21, 7, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "taps apart": ((2, 40, 12, 11), (20, 40, 3, 3), {"dilations": [8, 7], "pads": [8, 7, 8, 7]}),
     "pixels": ((2, 8, 9, 10), (5, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
     "pointwise": ((2, 8, 9, 10), (20, 8, 1, 1), {}),
     "depthwise": ((2, 20, 9, 10), (20, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 20}),

@@ -13,7 +13,7 @@ from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
@@ -141,7 +141,8 @@ def _block(
         cuts, most = cut(run, deep)
         stacks, some = cut(lines, max(deep // max(run, 1), 1))
     elif g.channels <= deep:
-        cuts, most = cut(window.kw, max(deep // max(g.channels, 1), 1))
+        together = 1 if window.dw * 2 >= g.iw else max(deep // max(g.channels, 1), 1)  # far apart, few pixels see each
+        cuts, most = cut(window.kw, together)
         stacks, some, most = lines, 1, most * g.channels
     else:
         cuts, most = cut(g.channels, deep)
@@ -169,6 +170,8 @@ def _block(
                 if column < west or column >= east:
                     edge = Block(block.top, block.bottom, column, column + 1)
                     _gather(x, b, after, out, scratch, count, ldw, g, window, place, edge, piece, end, tile)
+        elif piece.r1 - piece.r0 == 1 and piece.o0 // g.channels == (piece.o1 - 1) // g.channels and window.kd == 1:
+            _gather_tap(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
         else:
             _gather(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
 
@@ -257,6 +260,77 @@ def _gather(
         seen = LeftOperand(scratch, depth, 0, 1)
         own = TileEpilogue(end.mode, shift(end.bias, j), shift(end.residual, at + j), end.low, end.high)
         panel(seen, factors, soon, out, ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
+
+
+@native
+def _seeing(size: int, count: int, stride: int, pad: int, tap: int) -> tuple[int, int]:
+    """Return the outputs, of `count` along an axis, for which a tap, that far from the first one, is inside an image of `size`."""
+    first = min(max((pad - tap + stride - 1) // stride, 0), count)
+    room = size - 1 + pad - tap
+    return first, max(min(room // stride + 1, count), first) if room >= 0 else first
+
+
+@native(inline=False)
+def _gather_tap(
+    x: Ptr,
+    w: Ptr,
+    after: int,
+    y: Ptr,
+    scratch: Ptr,
+    n: int,
+    ldw: int,
+    g: ConvolutionShape,
+    window: Window,
+    place: ResultPlace,
+    block: Block,
+    piece: DepthPiece,
+    end: TileEpilogue,
+    tile: Tile,
+) -> None:
+    """Compute `_gather` for a piece of one tap: only for the pixels that see it, where others see padding alone."""
+    tap = piece.o0 // g.channels
+    low, high = _seeing(g.ih, g.oh, window.sh, window.ph, piece.r0 * window.dh)
+    left, right = _seeing(g.iw, g.ow, window.sw, window.pw, tap * window.dw)
+    left, right = max(left, block.begin), min(right, block.end)
+    if low == 0 and high == g.oh and left == block.begin and right == block.end:
+        _gather(x, w, after, y, scratch, n, ldw, g, window, place, block, piece, end, tile)
+        return
+    bare = TileEpilogue(ACCUMULATE, end.bias, end.residual, end.low, end.high)
+    if end.mode & ACCUMULATE == 0:
+        _finish(w, y, n, g, place, block, TileEpilogue(0, end.bias, end.residual, end.low, end.high), tile)
+    row = block.top
+    while row < block.bottom and left < right:
+        image = row // g.oh * g.oh
+        top, bottom = max(row, image + low), min(block.bottom, image + high)
+        row = image + g.oh
+        if right - left == block.end - block.begin and top < bottom:
+            inside = Block(top, bottom, left, right)
+            _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+        elif bottom - top > right - left:
+            for column in range(left, right):
+                inside = Block(top, bottom, column, column + 1)
+                _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+        else:
+            for line in range(top, bottom):
+                inside = Block(line, line + 1, left, right)
+                _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+    if end.mode > ACCUMULATE:
+        last = TileEpilogue(end.mode | ACCUMULATE, end.bias, end.residual, end.low, end.high)
+        _finish(w, y, n, g, place, block, last, tile)
+
+
+@native(inline=False)
+def _finish(
+    w: Ptr, y: Ptr, n: int, g: ConvolutionShape, place: ResultPlace, block: Block, end: TileEpilogue, tile: Tile
+) -> None:
+    """Apply the last steps to n output channels of a block, without products; without ACCUMULATE the result is 0 before."""
+    width, count = tile.vectors * tile.lanes, block.end - block.begin
+    for p in range((n + width - 1) // width):
+        for row in range(block.top, block.bottom):
+            at = (row * g.ow + block.begin) * place.ldy + p * width
+            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
+            some, none = n - p * width, LeftOperand(w, 0, 0, 0)
+            panel(none, w, w, shift(y, at), place.ldy, count, some, 1, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native(inline=False)
