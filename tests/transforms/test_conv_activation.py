@@ -38,6 +38,23 @@ def test_a_clip_without_an_upper_limit_lets_infinity_through() -> None:
     assert node.attr("activation_params") == [-1.0, np.inf]
 
 
+@pytest.mark.parametrize(
+    ("root", "name", "params"),
+    [
+        ("Elu(y)", "Elu", [1.0]),
+        ("Swish<alpha=0.5>(y)", "Swish", [0.5]),
+        ("com.microsoft.QuickGelu(y)", "Swish", [1.702]),
+        ("com.microsoft.QuickGelu<alpha=1.0>(y)", "Swish", [1.0]),
+    ],
+)
+def test_a_convolution_takes_activations_that_onnxruntime_does_not_fuse(root: str, name: str, params: list[float]) -> None:
+    found = model(SIGNATURE, f"{{ y = Conv(x, w, b) z = {root} }}", CONSTANTS, 24)
+    transform(found, [fuse_conv_activation], "all", rules=plugins.shape_rules())
+    (node,) = found.graph
+    assert (node.op_type, node.attr("activation")) == ("FusedConv", name)
+    assert node.attr("activation_params") == pytest.approx(params)
+
+
 def test_a_sum_is_taken_before_the_activation() -> None:
     before = "{ y = Conv(x, w) s = Add(r, y) z = Relu(s) }"
     after = f'{{ z = {FUSED}<activation="Relu">(x, w, , r) }}'

@@ -7,7 +7,13 @@ import numpy as np
 from ort_lite.graph import Node
 from ort_lite.transform import Rewriter
 
-_DEFAULTS = {"LeakyRelu": (("alpha", 0.01),), "HardSigmoid": (("alpha", 0.2), ("beta", 0.5))}
+_DEFAULTS = {
+    "Elu": (("alpha", 1.0),),
+    "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
+    "LeakyRelu": (("alpha", 0.01),),
+    "QuickGelu": (("alpha", 1.702),),
+    "Swish": (("alpha", 1.0),),
+}
 _LIMIT = float(np.finfo(np.float32).max)
 
 

@@ -1,15 +1,18 @@
 """A residual sum and an activation become part of the convolution before them: com.microsoft FusedConv.
 
-Attributes and inputs are onnxruntime's: `activation`, `activation_params`, and Z, which is added before the activation.
+Attributes and inputs are onnxruntime's: `activation`, `activation_params`, and Z, which is added before the activation. Elu and Swish
+are not among onnxruntime's activations.
 """
 
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 from ort_lite_transforms.activations import parameters
 
-_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish")
+_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish", "Elu", "Swish")
 _CONV = op("Conv", name="conv")
 _FUSED = op("FusedConv", domain="com.microsoft", name="conv")
+_NAMES = {"QuickGelu": "Swish"}
+"""Activations of com.microsoft, and what they are called in ONNX."""
 
 
 @rule(
@@ -33,6 +36,8 @@ def fuse_conv_sum(
 @rule(
     op(_ACTIVATIONS, _CONV, name="root"),
     op(_ACTIVATIONS, _FUSED, name="root"),
+    op(_NAMES, _CONV, name="root", domain="com.microsoft"),
+    op(_NAMES, _FUSED, name="root", domain="com.microsoft"),
     level="extended",
     counterparts=("ConvActivationFusion",),
     private=True,
@@ -51,7 +56,7 @@ def fuse_conv_activation(rewriter: Rewriter, conv: Node, root: Node) -> Done | S
         *conv.inputs,
         domain="com.microsoft",
         like=conv,
-        activation=root.op_type,
+        activation=_NAMES.get(root.op_type, root.op_type),
         activation_params=params or None,
     )
     return rewriter.replace(root, fused)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, native, span
+from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import BYTE, ROW, linear_work, work_of_copy
@@ -128,22 +128,32 @@ def pad_axis(
     Negative pads leave `left` elements from `first` on; wrap repeats those. Neither n nor left is 0 where there is anything to
     write: `_pad_axes` asks for it.
     """
-    for row in span(outer * total, part, parts):
-        i = row % total - before
-        if mode == "edge":
-            i = min(max(i, 0), n - 1)
-        elif mode == "wrap":
-            i = first + (i - first) % left
-        elif n == 1:
-            i = 0
+    begin, end = (first, first + left) if mode == "wrap" else (0, n)
+    row, last = outer * total * part // parts, outer * total * (part + 1) // parts  # as `span`
+    while row < last:
+        i, count = row % total - before, 1
+        if i >= begin and i < end:
+            count = min(end - i, total - row % total, last - row)
         else:
-            i = i % (2 * n - 2)
-            if i >= n:
-                i = 2 * n - 2 - i
+            i = mirrored(i, n, begin, left, mode)
         source = ((row // total) * n + i) * inner
-        for j in range(inner):
+        for j in range(count * inner):
             y[row * inner + j] = x[source + j]
+        row += count
     return OK
+
+
+@native
+def mirrored(i: int, n: int, first: int, left: int, mode: Static) -> int:
+    """Return the element that continues an axis of n at i, outside of it."""
+    if mode == "edge":
+        return min(max(i, 0), n - 1)
+    if mode == "wrap":
+        return first + (i - first) % left
+    if n == 1:
+        return 0
+    i = i % (2 * n - 2)
+    return 2 * n - 2 - i if i >= n else i
 
 
 @operator("Pad", types=MOVABLE, moves=True)
@@ -224,6 +234,6 @@ def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], 
             first=maximum(0, 0 - before[k]),
             left=left,
             mode=mode,
-            work=linear_work(product(shape[: k + 1]), ROW) + work_of_copy(y.dtype, y.size),
+            work=linear_work(product(shape[:k]) * (1 + maximum(shape[k] - n, 0)), ROW) + work_of_copy(y.dtype, y.size),
         )
         x = y

@@ -433,6 +433,8 @@ ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
     "Clip": ((-0.25, 0.5), lambda x: np.clip(x, np.float32(-0.25), np.float32(0.5))),
     "LeakyRelu": ((0.25,), leaky),
     "Sigmoid": ((), lambda x: 1 / (1 + np.exp(-x))),
+    "Swish": ((1.5,), lambda x: x / (1 + np.exp(-1.5 * x))),
+    "Elu": ((0.5,), lambda x: np.where(x < 0, 0.5 * np.expm1(x), x)),
     "Tanh": ((), np.tanh),
     "HardSigmoid": ((0.3, 0.4), lambda x: np.clip(np.float32(0.3) * x + np.float32(0.4), 0, 1)),
 }
@@ -461,7 +463,7 @@ def test_fused_conv(kernel: str, residual: bool, name: str) -> None:
     check_op("FusedConv", *given, expected=want, constants=(1, 2), rtol=0, atol=atol, **attributes, **more, **MICROSOFT)
 
 
-@pytest.mark.parametrize("name", ["", "Sigmoid", "Tanh", "HardSigmoid"])
+@pytest.mark.parametrize("name", ["", "Sigmoid", "Tanh", "HardSigmoid", "Swish", "Elu"])
 def test_activations_of_a_fused_conv(name: str) -> None:
     x, w, (params, oracle) = ramp((2, 8, 9, 10)), weights(40, 4, 3, 3), ACTIVATIONS[name]
     more: dict[str, Any] = {"group": 2, "activation": name} | ({"activation_params": list(params)} if params else {})

@@ -107,3 +107,16 @@ def test_parts_that_cannot_be_are_an_error_of_the_run() -> None:
 
 def test_a_scalar_whose_contents_are_known_has_no_axis_to_cut() -> None:
     check_op("Slice", np.array(7), ints(), ints(), constants=[0, 1, 2], expected=np.array(7))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@pytest.mark.parametrize("threads", [1, 3, 7])
+@pytest.mark.parametrize(
+    ("shape", "pads"),
+    [((2, 3, 500), (0, 0, 5, 0, 0, 3)), ((3, 40, 7), (0, 30, 2, 0, 1, 6)), ((5, 6), (4, 0, 0, 5)), ((1, 9), (0, 8, 0, 8))],
+    ids=str,
+)
+def test_pad_copies_what_lies_inside(mode: Any, threads: int, shape: tuple[int, ...], pads: tuple[int, ...]) -> None:
+    around = list(zip(pads[: len(shape)], pads[len(shape) :], strict=True))
+    want = np.pad(ramp(shape), around, mode)
+    check_op("Pad", ramp(shape), ints(*pads), mode=mode, constants=[1], expected=want, threads=threads)
