@@ -128,6 +128,11 @@ FUSIONS = {
         "{ a = MatMul(x, w) c = Add(a, b) e = Abs(b) y = BatchNormalization(c, b, b, b, e) }",
         ["Gemm"],
     ),
+    "compose_attention": (
+        "(float[N,2,S,4] q, float[N,2,5,4] k, float[N,2,5,6] v) => (float[N,2,S,6] y)",
+        "{ a = Transpose<perm=[0,1,3,2]>(k) s = MatMul(q, a) p = Softmax<axis=-1>(s) y = MatMul(p, v) }",
+        ["Attention"],
+    ),
     "compose_swish": (MATRIX, "{ a = Sigmoid(x) y = Mul(x, a) }", ["QuickGelu"]),
     "compose_gelu": (MATRIX, "{ a = Div(x, root) c = Erf(a) d = Add(c, one) e = Mul(x, d) y = Mul(e, half) }", ["Gelu"]),
     "compose_hard_sigmoid": (MATRIX, "{ a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six) }", ["HardSigmoid"]),

@@ -27,7 +27,7 @@ def _patterns() -> Iterator[Pattern]:
         yield op("MatMul", weights, "v", name="root")
 
 
-@rule(*_patterns(), level="extended", counterparts=("AttentionFusion", "MultiHeadAttentionFusion"), private=True)
+@rule(*_patterns(), level="extended", counterparts=("AttentionFusion",), private=True)
 def compose_attention(
     rewriter: Rewriter,
     a: Value,
