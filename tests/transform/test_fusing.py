@@ -129,8 +129,8 @@ FUSIONS = {
         ["Gemm"],
     ),
     "compose_attention": (
-        "(float[N,2,S,4] q, float[N,2,5,4] k, float[N,2,5,6] v) => (float[N,2,S,6] y)",
-        "{ a = Transpose<perm=[0,1,3,2]>(k) s = MatMul(q, a) p = Softmax<axis=-1>(s) y = MatMul(p, v) }",
+        "(float[N,2,S,4] q, float[N,2,5,4] l, float[N,2,5,6] v) => (float[N,2,S,6] y)",
+        "{ a = Transpose<perm=[0,1,3,2]>(l) s = MatMul(q, a) p = Softmax<axis=-1>(s) y = MatMul(p, v) }",
         ["Attention"],
     ),
     "compose_swish": (MATRIX, "{ a = Sigmoid(x) y = Mul(x, a) }", ["QuickGelu"]),
