@@ -82,6 +82,26 @@ def test_regressors_match_onnxruntime(kernel: str, one_class: int) -> None:
     check_op("SVMRegressor", X, expected=wanted, rtol=1e-4, **ML, **attributes)
 
 
+@pytest.mark.parametrize("degree", [1.0, 2.0, 2.5, 3.0, 4.0])
+def test_degrees_of_polynomials(degree: float) -> None:
+    vectors, weights = np.array(numbers(80, 1), np.float32).reshape(20, 4), np.array(numbers(20, 2), np.float32)
+    x = np.abs(X)
+    vectors = np.abs(vectors)
+    wanted = (0.3 * x.astype(np.float64) @ vectors.T + 0.5) ** degree @ weights - 0.75
+    attributes = {"kernel_type": "POLY", "kernel_params": [0.3, 0.5, degree], "support_vectors": vectors.ravel().tolist()}
+    attributes |= {"coefficients": weights.tolist(), "rho": [-0.75], "n_supports": 20}
+    check_op("SVMRegressor", x, expected=wanted.astype(np.float32)[:, None], rtol=1e-4, atol=1e-4, **ML, **attributes)
+
+
+def test_a_linear_regressor_keeps_digits_that_sums_over_vectors_would_cancel() -> None:
+    vectors = np.array(numbers(1200, 1), np.float32).reshape(300, 4)
+    weights = np.array(numbers(300, 2), np.float32) * 1000
+    wanted = (X.astype(np.float64) @ vectors.T @ weights + 0.25)[:, None]
+    attributes = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "support_vectors": vectors.ravel().tolist()}
+    attributes |= {"coefficients": weights.tolist(), "rho": [0.25], "n_supports": 300}
+    check_op("SVMRegressor", X, expected=wanted.astype(np.float32), rtol=1e-6, atol=1e-3, **ML, **attributes)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
 def test_a_regressor_without_support_vectors_is_a_product(dtype: str) -> None:
     weights = np.array([1, -2, 0.5, 3])

@@ -46,19 +46,22 @@ from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"
 INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+POWERS = {2.0: "SQUARE", 3.0: "CUBE"}
+"""Kernel functions of degrees that are products."""
 
 
 @native
 @extents(y="count")
 def kernel_function(y: Ptr, count: int, parameter: float, kind: Static, part: int, parts: int) -> int:
-    """y = exp(-gamma * y), y ** degree, or tanh(y), in place; gamma and degree are the parameter."""
+    """y = exp(-gamma * y), y ** degree, or tanh(y), in place; gamma and degree are the parameter. SQUARE and CUBE are degrees."""
     for i in span(count, part, parts):
         if kind == "SIGMOID":
             y[i] = tanh(y[i])
         elif kind == "RBF":
             y[i] = exp(like(y, -parameter) * y[i])
         else:
-            y[i] = like(y, power(cast(y[i], "f64"), parameter))
+            v = cast(y[i], "f64")
+            y[i] = like(y, v * v if kind == "SQUARE" else v * v * v if kind == "CUBE" else power(v, parameter))
     return OK
 
 
@@ -115,6 +118,15 @@ def weigh(coefficients: Ptr, products: Ptr, first: int, last: int) -> float:
     for v in range(first, last):
         total += cast(coefficients[v] * products[v], "f64")
     return total
+
+
+@native
+@extents(products="rows * vectors", coefficients="vectors", y="rows")
+def weigh_rows(products: Ptr, coefficients: Ptr, y: Ptr, rows: int, vectors: int, rho: float, part: int, parts: int) -> int:
+    """y (rows,) = products (rows, vectors) @ coefficients (vectors,) + rho."""
+    for row in span(rows, part, parts):
+        y[row] = like(y, weigh(coefficients, shift(products, row * vectors), 0, vectors) + rho)
+    return OK
 
 
 class Votes(NamedTuple):
@@ -243,7 +255,8 @@ class _Kernel(Record):
         spec = Product(rows, count, features, 1.0 if linear else self.gamma, True, bias=op.array(offset))
         emit_gemm(op, spec, x, vectors, source=vectors, y=y)
         if not linear:
-            op.emit(kernel_function, [y], count=size, parameter=self.degree, kind=self.kind, work=size * 8)
+            kind = POWERS.get(self.degree, self.kind) if self.kind == "POLY" else self.kind
+            op.emit(kernel_function, [y], count=size, parameter=self.degree, kind=kind, work=size * (8 if kind == self.kind else 1))
 
 
 def _kernel(op: NodeLowering) -> _Kernel:
@@ -275,19 +288,29 @@ def _numbers(op: NodeLowering, name: str, count: int, more: bool = False) -> Arr
     return values
 
 
+def _emit_weigh(op: NodeLowering, x: Tensor, coefficients: Array, rows: Dim, y: Tensor, rho: float) -> None:
+    vectors = len(coefficients)
+    op.emit(weigh_rows, [x, op.array(coefficients), y], rows=rows, vectors=vectors, rho=rho, work=rows * vectors // 8)
+
+
 @operator("SVMRegressor", domain=ML, types=INPUTS)
 def svm_regressor(op: NodeLowering) -> None:
     """Map (N, C) to (N, 1). Spec: ONNX-ML SVMRegressor-1."""
     x, rows, features = float_rows(op)
     count, y = op.attr("n_supports", 0), op.output(0)
     rho = float(_numbers(op, "rho", 1, more=True)[0])
-    if count > 0:
-        products = op.temporary("float32", (rows, count))
-        _kernel(op).emit(op, x, _vectors(op, "support_vectors", count, features), rows, products)
-        coefficients = _numbers(op, "coefficients", count).reshape(1, count)
-        _Kernel("LINEAR", 0, 0, 0).emit(op, products, coefficients, rows, y, rho)
+    if count <= 0:
+        _emit_weigh(op, x, _vectors(op, "coefficients", 1, features)[0], rows, y, rho)
     else:
-        _Kernel("LINEAR", 0, 0, 0).emit(op, x, _vectors(op, "coefficients", 1, features), rows, y, rho)
+        vectors, coefficients = _vectors(op, "support_vectors", count, features), _numbers(op, "coefficients", count)
+        kernel = _kernel(op)
+        if kernel.kind == "LINEAR":  # the weighted vectors are one
+            vector = coefficients.astype(np.float64) @ vectors.astype(np.float64)
+            _emit_weigh(op, x, vector.astype(np.float32), rows, y, rho)
+        else:
+            products = op.temporary("float32", (rows, count))
+            kernel.emit(op, x, vectors, rows, products)
+            _emit_weigh(op, products, coefficients, rows, y, rho)
     if op.attr("one_class", 0):
         op.emit(signs, [y], count=rows)
     post_transform(op, y, rows, 1)
@@ -330,5 +353,5 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
     sizes: Any = (rows, classes, vectors, int(probabilities))
     operands = [products, *map(op.array, tables), labels.table, label, z, scratch]
-    op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes))
+    op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes) // 8)
     return label
