@@ -113,7 +113,12 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
 
     def accept(value: Any) -> Any:
         nonlocal accepted  # the last shape: the next one is probably the same
-        if value.__class__ is np.ndarray and value.dtype is expected and value.flags.num & _READY == _READY:
+        # dtypes that were unpickled are equal to, and not, those of NumPy
+        if (
+            value.__class__ is np.ndarray
+            and (value.dtype is expected or value.dtype == expected)
+            and value.flags.num & _READY == _READY
+        ):
             array = value
         else:
             array = _convert(name, value, dtype, expected, shape)
@@ -156,8 +161,8 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
     """Raise InvalidArgument if the rank or a fixed dimension differs. A scalar is not enforced, as in onnxruntime."""
     if not expected:
         return
-    text = f"[{', '.join(map(str, expected))}]"
     if len(came) != len(expected):
+        text = _dimensions(expected)
         raise InvalidArgument(
             f"input {name!r} has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}"
         ).about(
@@ -168,9 +173,14 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
         )
     for axis, (dim, fixed) in enumerate(zip(came, expected, strict=True)):
         if isinstance(fixed, int) and dim != fixed:
+            text = _dimensions(expected)
             raise InvalidArgument(f"input {name!r} has {dim} in dimension {axis}, shape {list(came)}; expected {text}").about(
                 input=name, expected=text, got=str(list(came)), words=f"Got invalid dimensions for input: {name}"
             )
+
+
+def _dimensions(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
 
 
 def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
@@ -267,7 +277,7 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     RunTerminated if the run is cancelled meanwhile.
     """
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
-    ready = array.dtype is _OBJECT and array.flags.c_contiguous
+    ready = array.dtype == _OBJECT and array.flags.c_contiguous
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise InvalidArgument(
             f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
@@ -276,7 +286,7 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
         return array
     texts = np.empty(array.size, object)
     for start, items in _slices(name, array):
-        texts[start : start + len(items)] = [_text(name, item) for item in items]
+        texts[start : start + len(items)] = items if _TEXT.issuperset(map(type, items)) else [_text(name, item) for item in items]
     return texts.reshape(array.shape)
 
 

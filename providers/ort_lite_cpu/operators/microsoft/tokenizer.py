@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+import numpy as np
+
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.patterns import TextPattern, after, compile_patterns, decode, encode
@@ -43,7 +45,7 @@ class _Split(Streamed):
     def __init__(self, tokenize: Tokenize, mark: bool, fill: str, pace: Pace) -> None:
         super().__init__(fill)
         self._tokenize, self._mark, self._pace = tokenize, mark, pace
-        if isinstance(tokenize, _Runs) and not mark:
+        if isinstance(tokenize, (_Runs, _Letters)) and not mark:
             self.least = tokenize.least
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
@@ -71,7 +73,7 @@ class _Split(Streamed):
 
     def stream(self, texts: list[str]) -> bytes:
         """Replace a word that a stream cannot hold by one that is not UTF-8, and so none of a model's."""
-        if isinstance(self._tokenize, _Runs) and not self._mark:
+        if isinstance(self._tokenize, (_Runs, _Letters)) and not self._mark:
             quick = self._tokenize.stream(texts)
             if quick is not None:
                 return quick
@@ -104,8 +106,20 @@ def _function(op: NodeLowering, least: int) -> Tokenize:
 class _Letters:
     """The characters of each text."""
 
+    least = 1
+
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
+
+    def stream(self, texts: list[str]) -> bytes | None:
+        """Return the stream, with BETWEEN before each character; None if a text has a character that it cannot hold."""
+        parts = []
+        for block in self._pace.texts(texts):
+            joined = chr(STOP).join([*block, ""])
+            if chr(BETWEEN) in joined or joined.count(chr(STOP)) != len(block):
+                return None
+            parts += [_spread(encode(piece, self._pace)) for piece in self._pace.pieces(joined)]
+        return b"".join(parts) if parts else bytes([STOP])
 
     def __call__(self, texts: list[str]) -> list[list[str]]:
         return list(map(self._of, texts))
@@ -115,6 +129,15 @@ class _Letters:
         for piece in self._pace.pieces(text):
             letters += piece
         return letters
+
+
+def _spread(data: bytes) -> bytes:
+    """Return UTF-8 with BETWEEN before each character."""
+    codes = np.frombuffer(data, np.uint8)
+    places = np.cumsum((codes & 0xC0) != 0x80) + np.arange(len(codes))  # characters so far, and bytes
+    spread = np.full(places[-1] + 1 if len(places) else 0, BETWEEN, np.uint8)
+    spread[places] = codes
+    return spread.tobytes()
 
 
 class _Between:

@@ -114,14 +114,17 @@ def one_hot_encoder_of_strings(op: NodeLowering) -> None:
     zeros, pace = bool(op.attr("zeros", 1)), op.pace
 
     def step(x: Array) -> list[Array]:
-        y, flat = np.zeros((x.size, len(places)), np.float32), x.reshape(-1)
+        y, flat, width = np.zeros(x.size * len(places), np.float32), x.reshape(-1), len(places)
         for part in pace.slices(x.size):
-            found = np.array(list(map(places.get, flat[part].tolist(), repeat(-1))), np.int64)
-            if not zeros and (found < 0).any():
-                at = part.start + int(np.flatnonzero(found < 0)[0])
-                raise ValueError(f"{flat[at]!r} at position {at} is no category, and zeros is 0")
-            rows = np.flatnonzero(found >= 0)
-            y[part.start + rows, found[rows]] = 1
+            texts = flat[part].tolist()
+            found = np.fromiter(map(places.get, texts, repeat(-1)), np.int64, len(texts))
+            ones = np.arange(part.start * width, (part.start + len(texts)) * width, width) + found
+            if -1 in found:
+                if not zeros:
+                    at = part.start + int(np.flatnonzero(found < 0)[0])
+                    raise ValueError(f"{flat[at]!r} at position {at} is no category, and zeros is 0")
+                ones = ones[found >= 0]
+            y[ones] = 1
         return [y.reshape(*x.shape, len(places))]
 
     op.python(step)
