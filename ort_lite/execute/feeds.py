@@ -286,7 +286,9 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
         return array
     texts = np.empty(array.size, object)
     for start, items in _slices(name, array):
-        texts[start : start + len(items)] = items if _TEXT.issuperset(map(type, items)) else [_text(name, item) for item in items]
+        texts[start : start + len(items)] = (
+            items if _TEXT.issuperset(map(type, items)) else [_text(name, item) for item in items]
+        )
     return texts.reshape(array.shape)
 
 

@@ -1,5 +1,6 @@
 """Validation of feeds: what is passed on as it is, what is converted, what is refused and in which words."""
 
+import pickle
 from typing import Any
 
 import ml_dtypes
@@ -42,6 +43,13 @@ def test_none_feeds_an_input_that_nobody_reads() -> None:
 def test_an_array_that_is_right_is_passed_on(dtype: str) -> None:
     x = np.zeros((2, 3), dtype)
     assert fed(tensor(dtype, N, 3), x) is x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "object"])
+def test_an_unpickled_array_is_passed_on(dtype: str) -> None:
+    """Its dtype equals NumPy's, but need not be the same object."""
+    x = pickle.loads(pickle.dumps(np.array([["1"], ["2"]], object).astype(dtype)))
+    assert fed(tensor("string" if dtype == "object" else dtype, N, 1), x) is x
 
 
 def test_types_that_numpy_lacks_are_passed_on() -> None:

@@ -88,7 +88,11 @@ def test_degrees_of_polynomials(degree: float) -> None:
     x = np.abs(X)
     vectors = np.abs(vectors)
     wanted = (0.3 * x.astype(np.float64) @ vectors.T + 0.5) ** degree @ weights - 0.75
-    attributes = {"kernel_type": "POLY", "kernel_params": [0.3, 0.5, degree], "support_vectors": vectors.ravel().tolist()}
+    attributes: dict[str, Any] = {
+        "kernel_type": "POLY",
+        "kernel_params": [0.3, 0.5, degree],
+        "support_vectors": vectors.ravel().tolist(),
+    }
     attributes |= {"coefficients": weights.tolist(), "rho": [-0.75], "n_supports": 20}
     check_op("SVMRegressor", x, expected=wanted.astype(np.float32)[:, None], rtol=1e-4, atol=1e-4, **ML, **attributes)
 
@@ -97,7 +101,11 @@ def test_a_linear_regressor_keeps_digits_that_sums_over_vectors_would_cancel() -
     vectors = np.array(numbers(1200, 1), np.float32).reshape(300, 4)
     weights = np.array(numbers(300, 2), np.float32) * 1000
     wanted = (X.astype(np.float64) @ vectors.T @ weights + 0.25)[:, None]
-    attributes = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "support_vectors": vectors.ravel().tolist()}
+    attributes: dict[str, Any] = {
+        "kernel_type": "LINEAR",
+        "kernel_params": [0.0, 0.0, 0.0],
+        "support_vectors": vectors.ravel().tolist(),
+    }
     attributes |= {"coefficients": weights.tolist(), "rho": [0.25], "n_supports": 300}
     check_op("SVMRegressor", X, expected=wanted.astype(np.float32), rtol=1e-6, atol=1e-3, **ML, **attributes)
 

@@ -256,7 +256,8 @@ class _Kernel(Record):
         emit_gemm(op, spec, x, vectors, source=vectors, y=y)
         if not linear:
             kind = POWERS.get(self.degree, self.kind) if self.kind == "POLY" else self.kind
-            op.emit(kernel_function, [y], count=size, parameter=self.degree, kind=kind, work=size * (8 if kind == self.kind else 1))
+            work = size * (8 if kind == self.kind else 1)
+            op.emit(kernel_function, [y], count=size, parameter=self.degree, kind=kind, work=work)
 
 
 def _kernel(op: NodeLowering) -> _Kernel:
