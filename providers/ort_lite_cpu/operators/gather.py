@@ -60,22 +60,22 @@ def index_nd(operand: int) -> Callable[["Failure"], str]:
 @extents(x="outer * axis * inner", index="count", y="outer * count * inner")
 def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
     """y[o, c, :] = x[o, index[c], :] for x (outer, axis, inner), index (count,), y (outer, count, inner), contiguous."""
-    at, base = -1, 0
+    position, base = -1, 0
     for row in span(outer * count, part, parts):
-        if at < 0:  # the first row; a division for each would take longer than a copy of one element
-            at, base = row % count, row // count * axis
-        j = from_end(read_once(index, at), axis)
+        if position < 0:  # the first row; a division for each would take longer than a copy of one element
+            position, base = row % count, row // count * axis
+        j = from_end(read_once(index, position), axis)
         if j < 0 or j >= axis:
-            return failure_status(INDEX_OUT_OF_RANGE, at)
+            return failure_status(INDEX_OUT_OF_RANGE, position)
         if inner == 1:
             y[row] = x[base + j]
         else:
             source = (base + j) * inner
             for i in range(inner):
                 y[row * inner + i] = x[source + i]
-        at += 1
-        if at == count:
-            at, base = 0, base + axis
+        position += 1
+        if position == count:
+            position, base = 0, base + axis
     return OK
 
 

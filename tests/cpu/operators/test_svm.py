@@ -42,7 +42,7 @@ def classify(attributes: dict[str, Any], labels: str = "int64") -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize(("classes", "counts"), [(2, [3, 4]), (4, [2, 3, 1, 2])])
+@pytest.mark.parametrize(("classes", "counts"), [(2, [3, 4]), (2, [1, 1]), (4, [2, 3, 1, 2]), (4, [9, 0, 12, 5])])
 def test_pairs_of_classes_vote(classes: int, counts: list[int], kernel: str) -> None:
     classify(machine(classes, counts, kernel))
 

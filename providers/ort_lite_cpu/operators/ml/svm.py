@@ -344,11 +344,16 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     pairs = classes * (classes - 1) // 2
     if len(counts) != classes or classes < 2:
         raise op.reject(f"vectors_per_class has {len(counts)} elements for {classes} classes")
+    kernel, points = _kernel(op), _vectors(op, "support_vectors", vectors, features)
+    coefficients = _numbers(op, "coefficients", (classes - 1) * vectors).reshape(classes - 1, vectors)
+    if kernel.kind == "LINEAR" and classes * (classes - 1) < vectors:
+        points, coefficients, counts = _sum_vectors(points, coefficients, counts)
+        vectors = len(points)
     products = op.temporary("float32", (rows, vectors))
-    _kernel(op).emit(op, x, _vectors(op, "support_vectors", vectors, features), rows, products)
+    kernel.emit(op, x, points, rows, products)
     probabilities = bool(op.attr("prob_a"))
     a, b = (_numbers(op, name, pairs if probabilities else 0) for name in ("prob_a", "prob_b"))
-    tables = [_numbers(op, "coefficients", (classes - 1) * vectors), np.cumsum([0, *counts]), _numbers(op, "rho", pairs), a, b]
+    tables = [coefficients, np.cumsum([0, *counts]), _numbers(op, "rho", pairs), a, b]
     label = labels.output(rows)
     z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
     scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
@@ -356,3 +361,12 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     operands = [products, *map(op.array, tables), labels.table, label, z, scratch]
     op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes) // 8)
     return label
+
+
+def _sum_vectors(points: Array, coefficients: Array, counts: list[int]) -> tuple[Array, Array, list[int]]:
+    """Return a linear machine with the same decisions, in which each class has one vector for each other class: a weighted sum."""
+    others = len(coefficients)
+    cuts = np.cumsum(counts)[:-1]
+    parts = zip(np.split(points.astype(np.float64), cuts), np.split(coefficients.astype(np.float64), cuts, axis=1), strict=True)
+    sums = np.concatenate([weights @ own for own, weights in parts]).astype(np.float32)
+    return sums, np.tile(np.eye(others, dtype=np.float32), others + 1), [others] * (others + 1)
