@@ -346,7 +346,7 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
         raise op.reject(f"vectors_per_class has {len(counts)} elements for {classes} classes")
     kernel, points = _kernel(op), _vectors(op, "support_vectors", vectors, features)
     coefficients = _numbers(op, "coefficients", (classes - 1) * vectors).reshape(classes - 1, vectors)
-    if kernel.kind == "LINEAR" and classes * (classes - 1) < vectors:
+    if kernel.kind == "LINEAR" and pairs < vectors:
         points, coefficients, counts = _sum_vectors(points, coefficients, counts)
         vectors = len(points)
     products = op.temporary("float32", (rows, vectors))
@@ -364,9 +364,11 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
 
 
 def _sum_vectors(points: Array, coefficients: Array, counts: list[int]) -> tuple[Array, Array, list[int]]:
-    """Return a linear machine with the same decisions, in which each class has one vector for each other class: a weighted sum."""
-    others = len(coefficients)
-    cuts = np.cumsum(counts)[:-1]
-    parts = zip(np.split(points.astype(np.float64), cuts), np.split(coefficients.astype(np.float64), cuts, axis=1), strict=True)
-    sums = np.concatenate([weights @ own for own, weights in parts]).astype(np.float32)
-    return sums, np.tile(np.eye(others, dtype=np.float32), others + 1), [others] * (others + 1)
+    """Return a linear machine with the same decisions: a class has one vector for each later class, the weighted sum of both."""
+    classes, cuts = len(counts), np.cumsum(counts)[:-1]
+    own, weights = np.split(points.astype(np.float64), cuts), np.split(coefficients.astype(np.float64), cuts, axis=1)
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    sums = np.stack([weights[i][j - 1] @ own[i] + weights[j][i] @ own[j] for i, j in pairs])
+    chosen = np.zeros((classes - 1, len(pairs)), np.float32)
+    chosen[[j - 1 for _, j in pairs], range(len(pairs))] = 1
+    return sums.astype(np.float32), chosen, [classes - 1 - i for i in range(classes)]
