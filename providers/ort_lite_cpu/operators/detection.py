@@ -1,185 +1,122 @@
 """NonMaxSuppression: a native kernel into as much memory as may be needed; the number of boxes is then read between segments."""
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, shift, span
-from ort_lite.shapes import maximum, minimum
+from ort_lite.native.lang import OK, STRICT, Ptr, StaticInt, like, native, null, shift, span
+from ort_lite.shapes import ceildiv, less, maximum, minimum
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.kernels import heaps
+from ort_lite_cpu.kernels.boxes import BLOCK, LANES, SHARE, STRIP_ROWS, STRIPS, divide, keep
+from ort_lite_cpu.kernels.heaps import beyond, entry_of, heapify, index_of, lowest_bit, settle
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.selection import sift
 from ort_lite_cpu.registry import operator
 
 FLOAT = frozenset({"float32"})
-BINS = 256
-"""The most bins of a class."""
-CROWD = 64
-"""The candidates for each bin; fewer would not fill vectors."""
-RUN = 64
-"""The kept boxes that are compared before looking at the result."""
-_MARGIN = 1.000001
-"""The factor by which rounding can make the length of a box too short, at most."""
+ENTRY, POP, PAIR = 2.0, 60.0, 0.1
+"""The nanoseconds in which a score enters the heap, in which one leaves it, and in which two boxes are compared."""
+COMPARED = 2048
+"""The most kept boxes that a box is compared with, as strips usually leave them."""
 
 
-@native
-@extents(boxes="4 * batches * n", corners="5 * batches * n")
-def find_corners(boxes: Ptr, corners: Ptr, batches: int, n: int, centred: Static, part: int, parts: int) -> int:
-    """corners (batches, 5, n) = lower and upper end along axis 0, the same along axis 1, and area of each box.
+class BoxSizes(NamedTuple):
+    """The sizes of boxes (batches, n, 4), scores (batches, classes, n), and of the results, at most `most` a class."""
 
-    boxes (batches, n, 4) hold corners in any order, or centre and size, which are x and y.
-    """
-    for row in span(batches * n, part, parts):
-        box, own = shift(boxes, 4 * row), shift(corners, row // n * 5 * n + row % n)
-        for axis in range(2):
-            if centred:
-                half = box[3 - axis] / like(boxes, 2)
-                low, high = box[1 - axis] - half, box[1 - axis] + half
-            else:
-                low, high = min(box[axis], box[axis + 2]), max(box[axis], box[axis + 2])
-            own[2 * axis * n], own[(2 * axis + 1) * n] = low, high
-        own[4 * n] = (own[n] - own[0]) * (own[3 * n] - own[2 * n])
-    return OK
+    batches: int
+    classes: int
+    n: int
+    most: int
+    centred: StaticInt
 
 
-@native
+@native(fastmath=STRICT)
 @extents(
-    corners="5 * batches * n",
-    scores="batches * classes * n",
+    boxes="4 * g.batches * g.n",
+    scores="g.batches * g.classes * g.n",
     overlap="1",
     least="1",
-    order="parts * (n + 2 * BINS + 1)",
-    picked="batches * classes * most",
-    counts="batches * classes",
-    kept="parts * 5 * n",
+    heap="parts * g.n",
+    strips="parts * STRIP_ROWS * STRIPS",
+    kept="parts * BLOCK * (ceildiv(g.n, LANES) + ceildiv(g.n, SHARE))",
+    picked="g.batches * g.classes * (1 + g.most)",
 )
 def suppress(
-    corners: Ptr,
+    boxes: Ptr,
     scores: Ptr,
     overlap: Ptr,
     least: Ptr,
-    order: Ptr,
-    picked: Ptr,
-    counts: Ptr,
+    heap: Ptr,
+    strips: Ptr,
     kept: Ptr,
-    batches: int,
-    classes: int,
-    n: int,
-    most: int,
+    picked: Ptr,
+    g: BoxSizes,
     part: int,
     parts: int,
 ) -> int:
-    """picked (batches * classes, most) = the boxes kept of each class, best first; counts = their numbers.
+    """picked (batches * classes, 1 + most) = the number of boxes kept of each class, and these, best first.
 
-    corners (batches, 5, n), scores (batches, classes, n). A box is dropped that overlaps a kept one by more than overlap[0], or whose
-    score is not above least[0]; of equal scores the first box comes first. Kept boxes lie in bins by their lower end along axis 0:
-    only those in which a box begins that may overlap are compared. order and kept: scratch of each part.
+    A box is dropped that overlaps a kept one by more than overlap[0] (0 by default), or whose score is not above least[0]; of equal
+    scores the first box comes first. heap: (parts, n) of scratch; strips and kept: what `boxes.keep` needs, for each part.
     """
-    limit = like(corners, 0) if null(overlap) else overlap[0]
-    heap, chosen = shift(order, part * (n + 2 * BINS + 1)), shift(kept, part * 5 * n)
-    starts, ends = shift(heap, n), shift(heap, n + BINS + 1)
-    for job in span(batches * classes, part, parts):
-        base, first, found, left = job * n, job * most, 0, 0
-        own = shift(corners, job // classes * 5 * n)
-        for i in range(n):
-            if null(least) or scores[base + i] > least[0]:
-                heap[left] = i
-                left += 1
-        bins, lowest, density, longest = spread(own, heap, left, n)
-        begin_bins(own, heap, left, starts, ends, bins, lowest, density)
-        for i in range(left // 2):
-            sift(scores, heap, left // 2 - 1 - i, left, 0, base, 1, True)
-        while left > 0 and found < most:
-            best = heap[0]
+    first, table = part * g.n, shift(strips, part * STRIP_ROWS * STRIPS)
+    corners = shift(kept, part * BLOCK * ((g.n + LANES - 1) // LANES + (g.n + SHARE - 1) // SHARE))
+    limit = like(boxes, 0) if null(overlap) else overlap[0]
+    for job in span(g.batches * g.classes, part, parts):
+        mine = shift(boxes, job // g.classes * g.n * 4)
+        left, count = enter(shift(scores, job * g.n), least, heap, first, g.n), 0
+        start, scale, reach, number = divide(mine, heap, first, left, g.most, table, g.centred)
+        heapify(heap, first, left)
+        while left > 0 and count < g.most:
+            best = index_of(heap[first])
             left -= 1
-            heap[0] = heap[left]
             if left > 0:
-                sift(scores, heap, 0, left, 0, base, 1, True)
-            low = float(own[best])
-            begin, end = bin_of(low - longest, bins, lowest, density), bin_of(float(own[n + best]), bins, lowest, density)
-            alone = True
-            for bin in range(begin, end + 1):
-                if alone and ends[bin] > starts[bin]:
-                    alone = not overlaps(own, best, chosen, starts[bin], ends[bin], n, limit)
-            if alone:
-                at = bin_of(low, bins, lowest, density)
-                for k in range(5):
-                    chosen[k * n + ends[at]] = own[k * n + best]
-                ends[at] += 1
-                picked[first + found] = best
-                found += 1
-        counts[job] = found
+                settle(heap, first, 0, left, heap[first + left])
+            if keep(mine, best, corners, table, start, scale, reach, number, limit, g.centred):
+                count += 1
+                picked[job * (1 + g.most) + count] = best
+        picked[job * (1 + g.most)] = count
+    return OK
+
+
+def enter(scores: Ptr, least: Ptr, heap: Ptr, first: int, n: int) -> int:
+    """Write the entries of the scores above least[0] to the heap, in no order. Return how many."""
+    left, at = 0, 0
+    if not null(least):
+        while at + heaps.LANES <= n:
+            hits = beyond(shift(scores, at), least[0], ">")
+            while hits != 0:
+                i = at + lowest_bit(hits)
+                heap[first + left] = entry_of(scores[i], i, "float", True)
+                hits, left = hits & (hits - 1), left + 1
+            at += heaps.LANES
+    for i in range(at, n):
+        if null(least) or scores[i] > least[0]:
+            heap[first + left] = entry_of(scores[i], i, "float", True)
+            left += 1
+    return left
+
+
+@native
+@extents(picked="jobs * (1 + most)", total="1")
+def add_up(picked: Ptr, total: Ptr, jobs: int, most: int, part: int, parts: int) -> int:
+    """total[0] = the number of all boxes that were picked."""
+    total[0] = 0
+    for job in range(jobs):
+        total[0] += picked[job * (1 + most)]
     return OK
 
 
 @native
-def spread(corners: Ptr, chosen: Ptr, count: int, n: int) -> tuple[int, float, float, float]:
-    """Return the number of bins for boxes chosen[:count], where the first begins, bins for a unit of length, and the longest box.
-
-    All along axis 0. One bin holds everything if the boxes are few, or if a corner is not finite.
-    """
-    lowest, highest, longest, doubt = math.inf, -math.inf, 0.0, 0.0
-    for k in range(count):
-        low, high = float(corners[chosen[k]]), float(corners[n + chosen[k]])
-        lowest, highest, longest = min(lowest, low), max(highest, low), max(longest, high - low)
-        doubt += (low - low) + (high - high)
-    bins = min(count // CROWD, BINS)
-    if bins < 2 or doubt != 0 or highest <= lowest:
-        return 1, 0.0, 0.0, 0.0
-    return bins, lowest, bins / (highest - lowest), longest * _MARGIN
-
-
-@native
-def bin_of(place: float, bins: int, lowest: float, density: float) -> int:
-    """Return the bin of a place along axis 0. No bin is below that of a lower place."""
-    return int(min(max((place - lowest) * density, 0.0), float(bins - 1))) if bins > 1 else 0
-
-
-@native
-def begin_bins(corners: Ptr, chosen: Ptr, count: int, starts: Ptr, ends: Ptr, bins: int, lowest: float, density: float) -> None:
-    """starts (bins + 1,) = the places from which on each bin has room for its boxes of chosen[:count]; ends (bins,) = the same."""
-    for bin in range(bins + 1):
-        starts[bin] = 0
-    for k in range(count):
-        starts[bin_of(float(corners[chosen[k]]), bins, lowest, density) + 1] += 1
-    for bin in range(bins):
-        starts[bin + 1] += starts[bin]
-        ends[bin] = starts[bin]
-
-
-@native
-def overlaps(corners: Ptr, box: int, kept: Ptr, first: int, last: int, n: int, limit: Any) -> bool:
-    """Return True if the intersection of a box with one of kept[first:last] is more than `limit` of their union."""
-    low, high, left, right = corners[box], corners[n + box], corners[2 * n + box], corners[3 * n + box]
-    area, none = corners[4 * n + box], like(corners, 0)
-    if area <= none:
-        return False
-    for start in range(first, last, RUN):
-        hits = 0
-        for k in range(start, min(start + RUN, last)):
-            tall = min(high, kept[n + k]) - max(low, kept[k])
-            wide = min(right, kept[3 * n + k]) - max(left, kept[2 * n + k])
-            other, common = kept[4 * n + k], tall * wide
-            crossed = (tall > none) & (wide > none) & (other > none) & (common / (area + other - common) > limit)
-            hits += 1 if crossed else 0
-        if hits:
-            return True
-    return False
-
-
-@native
-@extents(picked="batches * classes * most", counts="batches * classes", y="3 * batches * classes * most", total="1")
-def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: int, most: int, part: int, parts: int) -> int:
-    """y (total[0], 3) = batch, class and box of all boxes that were picked."""
+@extents(picked="jobs * (1 + most)", y="3 * size")
+def join(picked: Ptr, y: Ptr, jobs: int, classes: int, most: int, size: int, part: int, parts: int) -> int:
+    """y (size, 3) = batch, class and box of all boxes that were picked."""
     at = 0
-    for job in range(batches * classes):
-        for k in range(imin(counts[job], most)):
-            y[at * 3] = job // classes
-            y[at * 3 + 1] = job % classes
-            y[at * 3 + 2] = picked[job * most + k]
+    for job in range(jobs):
+        first = job * (1 + most)
+        for k in range(picked[first]):
+            y[at * 3], y[at * 3 + 1], y[at * 3 + 2] = job // classes, job % classes, picked[first + 1 + k]
             at += 1
-    total[0] = at
     return OK
 
 
@@ -189,20 +126,26 @@ def non_max_suppression(op: NodeLowering) -> None:
     boxes, scores = op.input(0), op.input(1)
     batches, classes, n = scores.shape
     most: Dim = minimum(maximum(op.scalar(2), 0), n) if op.has(2) else 0
-    pairs = batches * classes
-    threads = op.options.threads
-    corners, kept = op.temporary("float32", (batches, 5, n)), op.temporary("float32", (threads, 5, n))
-    order, picked = op.temporary("int64", (threads * (n + 2 * BINS + 1),)), op.temporary("int64", (pairs, most))
-    counts, found = op.temporary("int64", (pairs,)), op.temporary("int64", (pairs * most, 3))
-    total = op.temporary("int64", (1,))
-    centred = bool(op.attr("center_point_box", 0))
-    operands = [corners, scores, op.optional(3), op.optional(4), order, picked, counts, kept]
-    sizes: dict[str, Any] = {"batches": batches, "classes": classes, "most": most}
-    op.emit(find_corners, [boxes, corners], batches=batches, n=n, centred=centred, work=batches * n * 2)
-    op.emit(suppress, operands, **sizes, n=n, work=scores.size * 30)
-    op.emit(join, [picked, counts, found, total], **sizes, work=1, serial=True)
+    op.require(1 - less(heaps.MOST, n), "{0} boxes, expected at most {1}", n, heaps.MOST)
+    pairs, threads = batches * classes, op.options.threads
+    heap, strips = op.temporary("int64", (threads, n)), op.temporary("int64", (threads, STRIP_ROWS, STRIPS))
+    kept = op.temporary("float32", (threads, ceildiv(n, LANES) + ceildiv(n, SHARE), BLOCK))
+    picked, total = op.temporary("int64", (pairs, 1 + most)), op.temporary("int64", (1,))
+    sizes: Any = (batches, classes, n, most, int(op.attr("center_point_box", 0)))
+    operands = [boxes, scores, op.optional(3), op.optional(4), heap, strips, kept, picked]
+    op.emit(suppress, operands, g=BoxSizes(*sizes), work=_work(pairs, n, most))
+    op.emit(add_up, [picked, total], jobs=pairs, most=most, work=1, serial=True)
     shape = op.info().shape
     assert shape is not None
     op.read_dim(shape[0], total)
     y = op.output(0)
-    op.emit(primitives.copy, [found, y], count=y.size)
+    op.emit(join, [picked, y], jobs=pairs, classes=classes, most=most, size=y.shape[0], serial=True)
+
+
+def _work(pairs: Dim, n: Dim, most: Dim) -> Dim:
+    """Return the work of `pairs` classes of n boxes, of which `most` are kept and compared with those before them."""
+    return (
+        linear_work(pairs * n, ENTRY)
+        + linear_work(pairs * most, POP)
+        + linear_work(pairs * most * minimum(most, COMPARED), PAIR / 2)
+    )

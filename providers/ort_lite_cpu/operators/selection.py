@@ -1,10 +1,13 @@
 """TopK, OneHot, Trilu."""
 
-from ort_lite.dtypes import INTEGERS
+from typing import Any
+
+from ort_lite.dtypes import INTEGERS, itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
+from ort_lite.native.lang import OK, Ptr, Static, cast, imin, like, native, shift, shl, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.kernels.heaps import LANES, MOST, beyond, entry_of, heapify, index_of, lowest_bit, settle
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
@@ -68,10 +71,79 @@ def top_k(
     return OK
 
 
+@native
+@extents(x="outer * n * inner", values="outer * k * inner", indices="outer * k * inner", heap="parts * n")
+def top_k_packed(
+    x: Ptr,
+    values: Ptr,
+    indices: Ptr,
+    heap: Ptr,
+    outer: int,
+    n: int,
+    inner: int,
+    k: int,
+    kind: Static,
+    largest: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """values, indices (outer, k, inner) = the k largest (smallest) of x[o, :, i], in order, of numbers of at most 32 bits.
+
+    heap: (parts, n) of scratch, all entries or the k best so far. kind: see `heaps.entry_of`.
+    """
+    for row in span(outer * inner if k > 0 else 0, part, parts):
+        source = shift(x, (row // inner) * n * inner + row % inner)
+        out, first = (row // inner) * k * inner + row % inner, part * n
+        few = k * FEW <= n and keep_best(source, heap, first, n, inner, k, kind, largest)
+        if not few:
+            for i in range(n):
+                heap[first + i] = entry_of(source[i * inner], i, kind, largest)
+            heapify(heap, first, n)
+        for i in range(k):
+            left = k - 1 - i if few else n - 1 - i
+            best = index_of(-heap[first] if few else heap[first])
+            settle(heap, first, 0, left, heap[first + left])
+            at = out + (left if few else i) * inner
+            values[at], indices[at] = source[best * inner], best
+    return OK
+
+
+def keep_best(x: Ptr, heap: Ptr, first: int, n: int, inner: int, k: int, kind: Static, largest: Static) -> bool:
+    """Make a heap of the k best entries, negated, so that the worst comes first. Return False if another way is faster.
+
+    That is a heap of all entries, if those of this one change often, as in rising rows. Of float32 in a row, vectors without an
+    element that is beyond the worst are skipped.
+    """
+    for i in range(k):
+        heap[first + i] = -entry_of(x[i * inner], i, kind, largest)
+    heapify(heap, first, k)
+    at, changes, depth = k, 0, 1
+    while k >> depth > 0:
+        depth += 1
+    while at < n and changes * depth <= n:
+        start, hits = at, 1
+        if kind == "float" and inner == 1:
+            start = imin(at, n - LANES)  # the last vector has elements of the one before
+            hits = beyond(shift(x, start), x[index_of(-heap[first])], ">?" if largest else "<?") & -shl(1, at - start)
+        while hits != 0:
+            i = start + lowest_bit(hits)
+            entry = -entry_of(x[i * inner], i, kind, largest)
+            if entry < heap[first]:
+                settle(heap, first, 0, k, entry)
+                changes += 1
+            hits = hits & (hits - 1)
+        at = start + (LANES if kind == "float" and inner == 1 else 1)
+    return at >= n
+
+
 ELEMENT, LEVEL = 10.0, 6.0
 """The nanoseconds in which TopK compares an element with its heap, and in which one of the results passes a level of it."""
+PACKED_ELEMENT, PACKED_LEVEL = 1.5, 4.0
+"""Those of entries that are packed."""
 OPEN_DEPTH = 8
 """The levels of a heap if k is open."""
+FEW = 32
+"""The elements for each of the k best from which a heap has only these. It is more than LANES: there is a whole vector."""
 
 
 @operator("TopK", types=REAL | INTEGERS)
@@ -86,11 +158,18 @@ def lower_top_k(op: NodeLowering) -> None:
         op.require(1 - less(n, shape[axis]), "k is {0}, the axis has {1}", shape[axis], n)
     values = op.output(0) if op.wants(0) else op.temporary(x.dtype, shape)
     indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
-    heap = op.temporary("int64", x.shape)
-    k, largest = shape[axis], bool(op.attr("largest", 1))
+    k = shape[axis]
     depth = k.bit_length() if isinstance(k, int) else OPEN_DEPTH
-    work = linear_work(x.size, ELEMENT) + linear_work(outer * inner * k * depth, LEVEL)
-    op.emit(top_k, [x, values, indices, heap], outer=outer, n=n, inner=inner, k=k, largest=largest, work=work)
+    sizes: dict[str, Any] = {"outer": outer, "n": n, "inner": inner, "k": k, "largest": bool(op.attr("largest", 1))}
+    if itemsize(x.dtype) > 4:  # no room for an index in an entry
+        work = linear_work(x.size, ELEMENT) + linear_work(outer * inner * k * depth, LEVEL)
+        op.emit(top_k, [x, values, indices, op.temporary("int64", x.shape)], **sizes, work=work)
+        return
+    op.require(1 - less(MOST, n), "the axis has {0} elements, expected at most {1}", n, MOST)
+    kind = "float" if x.dtype == "float32" else "unsigned" if x.dtype.startswith("u") else "signed"
+    work = linear_work(x.size, PACKED_ELEMENT) + linear_work(outer * inner * k * depth, PACKED_LEVEL)
+    heap = op.temporary("int64", (op.options.threads, n))
+    op.emit(top_k_packed, [x, values, indices, heap], **sizes, kind=kind, work=work)
 
 
 @native
