@@ -14,7 +14,9 @@ from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
+from ort_lite_cpu.operators.coordinates import AxisScale, floor_of, source_coordinate
+from ort_lite_cpu.operators.interpolation import FEW, emit_planes
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import NATIVE_TYPES
 
@@ -36,41 +38,9 @@ TIE = 1e-6
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: float, how: Static) -> Any:
-    """Return the coordinate of output position i of m among the n input positions, in the precision of `scale`.
-
-    Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are, as PyTorch and
-    onnxruntime align them: decision 0076.
-    """
-    x, half = like(scale, i), like(scale, 0.5)
-    if how == "asymmetric":
-        return x / scale
-    if how == "align_corners":
-        return x * like(scale, n - 1) / like(scale, m - 1) if m != 1 else like(scale, 0)
-    if how == "pytorch_half_pixel":
-        return (x + half) / scale - half if m > 1 else like(scale, 0)
-    if how == "tf_half_pixel_for_nn":
-        return (x + half) / scale
-    if how == "half_pixel_symmetric":
-        edge = like(scale, n) / like(scale, 2) * (like(scale, 1) - like(scale, m) / (scale * like(scale, n)))
-        return like(scale, edge + (i + 0.5) / scale - 0.5)
-    if how == "tf_crop_and_resize":
-        first, last = like(scale, start), like(scale, end)
-        if m > 1:
-            return first * like(scale, n - 1) + x * (last - first) * like(scale, n - 1) / like(scale, m - 1)
-        return half * (first + last) * like(scale, n - 1)
-    return (x + half) / scale - half
-
-
 def as_coordinate(v: Any, mode: Static) -> Any:
     """Return v in the precision of coordinates: float32 for the nearest, as in PyTorch and onnxruntime, else float64."""
     return cast(v, "f32") if mode == "nearest" else cast(v, "f64")
-
-
-def floor_of(v: Any) -> int:
-    """Return the largest integer not above v."""
-    whole: int = cast(v, "i64")  # of what is no such number the smallest: callers keep what comes of it inside of x
-    return whole - 1 if v < whole else whole
 
 
 def nearest_of(v: Any, how: Static) -> int:
@@ -104,14 +74,6 @@ class AxisLengths(NamedTuple):
     n: int
     m: int
     inner: int
-
-
-class AxisScale(NamedTuple):
-    """The scale of an axis: `given`, or above / below if that is 0."""
-
-    above: int
-    below: int
-    given: float
 
 
 class Crop(NamedTuple):
@@ -169,8 +131,6 @@ def resize_axis(
             if w == like(w, 0):  # an infinity without weight does not count
                 for j in range(inner):
                     y[out + j] = x[p + j]
-            elif inner == 1:  # the last axis: a loop over one element costs more than the element
-                y[out] = x[p] * (like(w, 1) - w) + x[q] * w
             else:
                 for j in range(inner):
                     y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
@@ -217,31 +177,85 @@ def resize(op: NodeLowering) -> None:
     scales = _scales(op, op.raw(0).shape, shape)
     regions = _regions(op, rank) if how == "tf_crop_and_resize" else [(0.0, 1.0)] * rank
     dtype = op.raw(0).dtype
-    order = channels_last(rank) if rank > 2 else tuple(range(rank))
+    rules = _rules(op, mode, how)
+    planes = mode == "linear" and how != CROP and not rules["antialias"]
+    order = channels_last(rank) if rank > 2 and not (planes and storage_order(op.raw(0)) is None) else tuple(range(rank))
     x = op.input(0, order)
     if mode != "nearest":
         x = as_float(op, x)
-    rules = _rules(op, mode, how)
     # PyTorch and onnxruntime copy where no size changes, whatever the scales are; PyTorch does not for cubic and antialiasing.
     copies = mode != "cubic" and how != CROP and not rules["antialias"]
     rules["unchanged"] = product([equal(n, m) for n, m in zip(x.shape, shape, strict=True)]) if copies else 0
-    dims = list(x.shape)
-    for axis in order:
-        if same(dims[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0):
-            continue
+    axes = [
+        axis
+        for axis in order
+        if not (same(x.shape[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0))
+    ]
+    for axis in axes:
+        op.require(x.shape[axis] + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
+    if planes:
+        x = _resize_planes(op, x, order, axes, scales, rules)
+    else:
+        crops = [Crop(*region, float(op.attr("extrapolation_value", 0.0))) for region in regions]
+        x = _resize_axes(op, x, order, axes, scales, crops, rules, legacy)
+    op.pass_on(round_to_type(op, x, dtype))
+
+
+def _resize_axes(
+    op: NodeLowering,
+    x: Tensor,
+    order: tuple[int, ...],
+    axes: Sequence[int],
+    scales: Sequence[AxisScale],
+    crops: Sequence[Crop],
+    rules: Mapping[str, Any],
+    legacy: bool,
+) -> Tensor:
+    """Return x, resized along one axis after the other."""
+    dims, shape = list(x.shape), op.info().shape
+    assert shape is not None
+    for axis in axes:
         n, dims[axis] = dims[axis], shape[axis]
-        op.require(n + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
         y = op.builder.new(x.dtype, tuple(dims), order)
         stored, at = y.storage_shape, order.index(axis)
+        given = dict(rules)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
-            rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
+            given["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
         sizes: Any = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
-        crop = Crop(*regions[axis], float(op.attr("extrapolation_value", 0.0)))
-        op.emit(
-            resize_axis, [x, y], g=AxisLengths(*sizes), scale=scales[axis], crop=crop, **rules, work=_work_of(y, sizes, rules)
-        )
+        work = _work_of(y, sizes, rules)
+        op.emit(resize_axis, [x, y], g=AxisLengths(*sizes), scale=scales[axis], crop=crops[axis], **given, work=work)
         x = y
-    op.pass_on(round_to_type(op, x, dtype))
+    return x
+
+
+def _resize_planes(
+    op: NodeLowering,
+    x: Tensor,
+    order: tuple[int, ...],
+    axes: Sequence[int],
+    scales: Sequence[AxisScale],
+    rules: Mapping[str, Any],
+) -> Tensor:
+    """Return x, resized linearly along two neighboring axes at a time, the innermost first."""
+    dims, shape, left = list(x.shape), op.info().shape, list(axes)
+    assert shape is not None
+    while left:
+        axis = left.pop()
+        at, old = order.index(axis), [dims[k] for k in order]
+        inner = product(old[at + 1 :])
+        dims[axis], down, across = shape[axis], AxisScale(1, 1, 0.0), scales[axis]
+        wide = not (isinstance(inner, int) and inner >= FEW) or (bool(left) and left[-1] == order[at - 1])
+        sizes: Any = (product(old[:at]), 1, old[at], 1, shape[axis], inner)
+        if not wide:
+            sizes, down = (product(old[:at]), old[at], 1, shape[axis], 1, inner), across
+        elif left and left[-1] == order[at - 1]:
+            above = left.pop()
+            dims[above], down = shape[above], scales[above]
+            sizes = (product(old[: at - 1]), old[at - 1], old[at], shape[above], shape[axis], inner)
+        y = op.builder.new(x.dtype, tuple(dims), order)
+        emit_planes(op, x, y, sizes, down, across, wide, rules)
+        x = y
+    return x
 
 
 def _work_of(y: Tensor, sizes: Sequence[Dim], rules: Mapping[str, Any]) -> Dim:

@@ -1,0 +1,169 @@
+"""Linear interpolation along two axes at once: columns go to a buffer of two rows, which serves all result rows between them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ort_lite.dtypes import itemsize
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, Static, cast, imax, imin, like, native, shift, span
+from ort_lite.shapes import less, minimum, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.coordinates import AxisScale, floor_of, source_coordinate
+
+FEW = 16
+"""Elements behind a column from which on a loop over them pays. With fewer, each has its entry in the table of columns."""
+
+
+class ResizedPlanes(NamedTuple):
+    """The sizes of planes (outer, height, width, inner) and of the resized ones (outer, rows, columns, inner)."""
+
+    outer: int
+    height: int
+    width: int
+    rows: int
+    columns: int
+    inner: int
+    entries: int
+    """The entries of a table of columns: `table_entries`."""
+
+
+def table_entries(columns: Dim, inner: Dim) -> Dim:
+    """Return the entries of the table of columns: one a column, or one an element where a column has few."""
+    return columns * select(less(inner, FEW), inner, 1)
+
+
+@native
+@extents(
+    x="g.outer * g.height * g.width * g.inner",
+    y="g.outer * g.rows * g.columns * g.inner",
+    table="2 * parts * g.entries",
+    weights="parts * g.entries",
+    lines="2 * parts * g.columns * g.inner",
+)
+def interpolate_planes(
+    x: Ptr,
+    y: Ptr,
+    table: Ptr,
+    weights: Ptr,
+    lines: Ptr,
+    g: ResizedPlanes,
+    down: AxisScale,
+    across: AxisScale,
+    unchanged: int,
+    how: Static,
+    wide: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """y = x, resized along rows and columns, or along rows only if not `wide`.
+
+    The kernel fills table (parts, 2, entries), weights (parts, entries) and lines (parts, 2, columns, inner) and reads what it wrote.
+    unchanged: 1 if the positions are those of x. Height and width are positive where rows and columns are: the lowering of Resize.
+    """
+    size, pitch = g.columns * g.inner, g.width * g.inner
+    table, weights, lines = shift(table, 2 * part * g.entries), shift(weights, part * g.entries), shift(lines, 2 * part * size)
+    if wide:
+        _fill_table(table, weights, g, across, unchanged, how)
+    even, odd = -1, -1  # the rows of x that the two lines hold
+    for row in span(g.outer * g.rows, part, parts):
+        c = clamped(row % g.rows, g.height, g.rows, down, unchanged, how)
+        low = imin(imax(floor_of(c), 0), g.height - 1)
+        w = like(y, c - low)
+        first = row // g.rows * g.height + low
+        last = first if w == like(w, 0) else first - low + imin(low + 1, g.height - 1)
+        if wide:
+            for k in range(first, last + 1):
+                if k % 2 == 0 and even != k:
+                    _columns(shift(x, k * pitch), lines, table, weights, g)
+                    even = k
+                if k % 2 == 1 and odd != k:
+                    _columns(shift(x, k * pitch), shift(lines, size), table, weights, g)
+                    odd = k
+            _rows(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size)
+        else:
+            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size)
+    return OK
+
+
+def clamped(i: int, n: int, m: int, scale: AxisScale, unchanged: int, how: Static) -> Any:
+    """Return the coordinate of output position i of m among the n input positions, moved to the nearest of them if it is outside."""
+    factor = scale.given if scale.given != 0.0 else cast(scale.above, "f64") / cast(scale.below, "f64")
+    c = cast(i, "f64") if unchanged else source_coordinate(i, n, m, factor, 0.0, 1.0, how)
+    return min(max(c, 0.0), cast(n - 1, "f64"))
+
+
+def _fill_table(table: Ptr, weights: Ptr, g: ResizedPlanes, across: AxisScale, unchanged: int, how: Static) -> int:
+    """table (2, entries) = the elements of a row between which each entry lies, weights = those of the second."""
+    each = g.inner if g.inner < FEW else 1
+    step = 1 if g.inner < FEW else g.inner
+    for column in range(g.columns):
+        c = clamped(column, g.width, g.columns, across, unchanged, how)
+        low = imin(imax(floor_of(c), 0), g.width - 1)
+        w = like(weights, c - low)
+        high = imin(low + 1, g.width - 1)
+        for j in range(each):
+            table[column * each + j] = (low * each + j) * step
+            table[g.entries + column * each + j] = (high * each + j) * step
+            weights[column * each + j] = w
+    return 0
+
+
+def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes) -> int:
+    """line (columns, inner) = x (width, inner), resized. An infinity without weight does not count."""
+    for k in range(g.entries):
+        w, low, high = weights[k], table[k], table[g.entries + k]
+        one, zero = like(w, 1), like(w, 0)
+        if g.inner < FEW:
+            v = x[low]
+            line[k] = v if w == zero else v * (one - w) + x[high] * w
+        else:
+            _rows(shift(x, low), shift(x, high), shift(line, k * g.inner), w, g.inner)
+    return 0
+
+
+def _rows(a: Ptr, b: Ptr, y: Ptr, w: Any, size: int) -> int:
+    """y (size,) = a * (1 - w) + b * w, or a if the weight is 0."""
+    if w == like(w, 0):
+        for j in range(size):
+            y[j] = a[j]
+    else:
+        rest = like(w, 1) - w
+        for j in range(size):
+            y[j] = a[j] * rest + b[j] * w
+    return 0
+
+
+COLUMN, ROW, SAMPLE, BYTE = 8.0, 12.0, 0.6, 0.017
+"""The nanoseconds of a column's entry, of a row, of an element that columns are read for, and of a byte of the result."""
+
+
+def emit_planes(
+    op: NodeLowering,
+    x: Tensor,
+    y: Tensor,
+    sizes: Sequence[Dim],
+    down: AxisScale,
+    across: AxisScale,
+    wide: bool,
+    rules: Mapping[str, Any],
+) -> None:
+    """Emit y = x, resized: sizes are those of `ResizedPlanes` but for the entries, rules those of Resize."""
+    outer, height, _, rows, columns, inner = sizes
+    entries, threads = table_entries(columns, inner), op.options.threads
+    work = linear_work(outer * rows, ROW) + linear_work(y.size * itemsize(y.dtype), BYTE)
+    scratch: list[Tensor | None] = [None, None, None]
+    if wide:
+        work += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, 2 * rows) * columns * inner, SAMPLE)
+        scratch = [
+            op.temporary("int64", (threads, 2, entries)),
+            op.temporary(x.dtype, (threads, entries)),
+            op.temporary(x.dtype, (threads, 2, columns * inner)),
+        ]
+    lengths: Any = (*sizes, entries)
+    given = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide}
+    given |= {"how": rules["how"], "unchanged": rules["unchanged"]}
+    types = None if wide else (x.native, x.native, "i64", x.native, x.native)
+    op.emit(interpolate_planes, [x, y, *scratch], **given, types=types, work=work)
