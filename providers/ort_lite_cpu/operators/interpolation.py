@@ -1,12 +1,13 @@
-"""Linear interpolation along two axes at once: columns go to a buffer of two rows, which serves all result rows between them."""
+"""Linear interpolation along two axes at once, through a buffer of a row or two."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, imax, imin, like, native, shift, span
-from ort_lite.shapes import less, minimum, select
+from ort_lite.native.lang import OK, Ptr, Static, cast, imax, imin, like, native, select, shift, span
+from ort_lite.shapes import less, maximum, minimum
+from ort_lite.shapes import select as either
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -28,11 +29,13 @@ class ResizedPlanes(NamedTuple):
     inner: int
     entries: int
     """The entries of a table of columns: `table_entries`."""
+    room: int
+    """The elements of a part's lines: a row of x, or two of the result's length."""
 
 
 def table_entries(columns: Dim, inner: Dim) -> Dim:
     """Return the entries of the table of columns: one a column, or one an element where a column has few."""
-    return columns * select(less(inner, FEW), inner, 1)
+    return columns * either(less(inner, FEW), inner, 1)
 
 
 @native
@@ -41,7 +44,7 @@ def table_entries(columns: Dim, inner: Dim) -> Dim:
     y="g.outer * g.rows * g.columns * g.inner",
     table="2 * parts * g.entries",
     weights="parts * g.entries",
-    lines="2 * parts * g.columns * g.inner",
+    lines="parts * g.room",
 )
 def interpolate_planes(
     x: Ptr,
@@ -60,11 +63,11 @@ def interpolate_planes(
 ) -> int:
     """y = x, resized along rows and columns, or along rows only if not `wide`.
 
-    The kernel fills table (parts, 2, entries), weights (parts, entries) and lines (parts, 2, columns, inner) and reads what it wrote.
+    The kernel fills table (parts, 2, entries), weights (parts, entries) and lines (parts, room) and reads what it wrote.
     unchanged: 1 if the positions are those of x. Height and width are positive where rows and columns are: the lowering of Resize.
     """
     size, pitch = g.columns * g.inner, g.width * g.inner
-    table, weights, lines = shift(table, 2 * part * g.entries), shift(weights, part * g.entries), shift(lines, 2 * part * size)
+    table, weights, lines = shift(table, 2 * part * g.entries), shift(weights, part * g.entries), shift(lines, part * g.room)
     if wide:
         _fill_table(table, weights, g, across, unchanged, how)
     even, odd = -1, -1  # the rows of x that the two lines hold
@@ -74,7 +77,12 @@ def interpolate_planes(
         w = like(y, c - low)
         first = row // g.rows * g.height + low
         last = first if w == like(w, 0) else first - low + imin(low + 1, g.height - 1)
-        if wide:
+        if not wide:
+            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size)
+        elif g.rows < g.height:  # few rows of x serve two results
+            _rows(shift(x, first * pitch), shift(x, last * pitch), lines, w, pitch)
+            _columns(lines, shift(y, row * size), table, weights, g)
+        else:
             for k in range(first, last + 1):
                 if k % 2 == 0 and even != k:
                     _columns(shift(x, k * pitch), lines, table, weights, g)
@@ -83,8 +91,6 @@ def interpolate_planes(
                     _columns(shift(x, k * pitch), shift(lines, size), table, weights, g)
                     odd = k
             _rows(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size)
-        else:
-            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size)
     return OK
 
 
@@ -118,7 +124,7 @@ def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes) -> i
         one, zero = like(w, 1), like(w, 0)
         if g.inner < FEW:
             v = x[low]
-            line[k] = v if w == zero else v * (one - w) + x[high] * w
+            line[k] = select(w == zero, v, v * (one - w) + x[high] * w)
         else:
             _rows(shift(x, low), shift(x, high), shift(line, k * g.inner), w, g.inner)
     return 0
@@ -151,18 +157,19 @@ def emit_planes(
     rules: Mapping[str, Any],
 ) -> None:
     """Emit y = x, resized: sizes are those of `ResizedPlanes` but for the entries, rules those of Resize."""
-    outer, height, _, rows, columns, inner = sizes
+    outer, height, width, rows, columns, inner = sizes
     entries, threads = table_entries(columns, inner), op.options.threads
+    room = maximum(2 * columns, width) * inner
     work = linear_work(outer * rows, ROW) + linear_work(y.size * itemsize(y.dtype), BYTE)
     scratch: list[Tensor | None] = [None, None, None]
     if wide:
-        work += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, 2 * rows) * columns * inner, SAMPLE)
+        work += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, rows) * columns * inner, SAMPLE)
         scratch = [
             op.temporary("int64", (threads, 2, entries)),
             op.temporary(x.dtype, (threads, entries)),
-            op.temporary(x.dtype, (threads, 2, columns * inner)),
+            op.temporary(x.dtype, (threads, room)),
         ]
-    lengths: Any = (*sizes, entries)
+    lengths: Any = (*sizes, entries, room)
     given = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide}
     given |= {"how": rules["how"], "unchanged": rules["unchanged"]}
     types = None if wide else (x.native, x.native, "i64", x.native, x.native)
