@@ -4,6 +4,9 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.lang import Static, cast, like
 
+TIE = 1e-6
+"""Coordinates that are so near to the middle between two positions are in the middle: what onnxruntime does."""
+
 
 class AxisScale(NamedTuple):
     """The scale of an axis: `given`, or above / below if that is 0."""
@@ -43,3 +46,20 @@ def floor_of(v: Any) -> int:
     """Return the largest integer not above v."""
     whole: int = cast(v, "i64")  # of what is no such number the smallest: callers keep what comes of it inside of x
     return whole - 1 if v < whole else whole
+
+
+def as_coordinate(v: Any, mode: Static) -> Any:
+    """Return v in the precision of coordinates: float32 for the nearest, as in PyTorch and onnxruntime, else float64."""
+    return cast(v, "f32") if mode == "nearest" else cast(v, "f64")
+
+
+def nearest_of(v: Any, how: Static) -> int:
+    """Return v rounded to an integer by the `nearest_mode` how."""
+    down = floor_of(v)
+    if how == "floor":
+        return down
+    if how == "ceil":
+        return down if v == down else down + 1
+    if how == "round_prefer_ceil":
+        return down + 1 if v - down >= 0.5 - TIE else down
+    return down + 1 if v - down > 0.5 + TIE else down

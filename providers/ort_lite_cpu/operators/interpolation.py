@@ -1,4 +1,4 @@
-"""Linear interpolation along two axes at once, through a buffer of a row or two."""
+"""Linear and nearest interpolation along two axes at once, through a buffer of a row or two."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.coordinates import AxisScale, floor_of, source_coordinate
+from ort_lite_cpu.operators.coordinates import AxisScale, as_coordinate, floor_of, nearest_of, source_coordinate
+from ort_lite_cpu.types import NATIVE_TYPES
 
 FEW = 16
 """Elements behind a column from which on a loop over them pays. With fewer, each has its entry in the table of columns."""
@@ -57,6 +58,7 @@ def interpolate_planes(
     across: AxisScale,
     unchanged: int,
     how: Static,
+    nearest: Static,
     wide: Static,
     part: int,
     parts: int,
@@ -69,44 +71,57 @@ def interpolate_planes(
     size, pitch = g.columns * g.inner, g.width * g.inner
     table, weights, lines = shift(table, 2 * part * g.entries), shift(weights, part * g.entries), shift(lines, part * g.room)
     if wide:
-        _fill_table(table, weights, g, across, unchanged, how)
+        _fill_table(table, weights, g, across, unchanged, how, nearest)
     even, odd = -1, -1  # the rows of x that the two lines hold
     for row in span(g.outer * g.rows, part, parts):
-        c = clamped(row % g.rows, g.height, g.rows, down, unchanged, how)
+        c = coordinate(row % g.rows, g.height, g.rows, down, unchanged, how, nearest)
         low = imin(imax(floor_of(c), 0), g.height - 1)
-        w = like(y, c - low)
+        w = like(weights, c - low)
         first = row // g.rows * g.height + low
         last = first if w == like(w, 0) else first - low + imin(low + 1, g.height - 1)
         if not wide:
-            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size)
+            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size, nearest)
         elif g.rows < g.height:  # few rows of x serve two results
-            _rows(shift(x, first * pitch), shift(x, last * pitch), lines, w, pitch)
-            _columns(lines, shift(y, row * size), table, weights, g)
+            if nearest != "":
+                _columns(shift(x, first * pitch), shift(y, row * size), table, weights, g, nearest)
+            else:
+                _rows(shift(x, first * pitch), shift(x, last * pitch), lines, w, pitch, nearest)
+                _columns(lines, shift(y, row * size), table, weights, g, nearest)
         else:
             for k in range(first, last + 1):
                 if k % 2 == 0 and even != k:
-                    _columns(shift(x, k * pitch), lines, table, weights, g)
+                    _columns(shift(x, k * pitch), lines, table, weights, g, nearest)
                     even = k
                 if k % 2 == 1 and odd != k:
-                    _columns(shift(x, k * pitch), shift(lines, size), table, weights, g)
+                    _columns(shift(x, k * pitch), shift(lines, size), table, weights, g, nearest)
                     odd = k
-            _rows(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size)
+            _rows(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size, nearest)
     return OK
 
 
-def clamped(i: int, n: int, m: int, scale: AxisScale, unchanged: int, how: Static) -> Any:
-    """Return the coordinate of output position i of m among the n input positions, moved to the nearest of them if it is outside."""
-    factor = scale.given if scale.given != 0.0 else cast(scale.above, "f64") / cast(scale.below, "f64")
-    c = cast(i, "f64") if unchanged else source_coordinate(i, n, m, factor, 0.0, 1.0, how)
-    return min(max(c, 0.0), cast(n - 1, "f64"))
+def coordinate(i: int, n: int, m: int, scale: AxisScale, unchanged: int, how: Static, nearest: Static) -> Any:
+    """Return the coordinate of output position i of m among the n input positions: from the first to the last of them.
+
+    It is a whole number if `nearest`, a `nearest_mode`, is not "".
+    """
+    if nearest != "":
+        above, below = as_coordinate(scale.above, "nearest"), as_coordinate(scale.below, "nearest")
+        factor = as_coordinate(scale.given, "nearest") if scale.given != 0.0 else above / below
+        c = like(factor, i) if unchanged else source_coordinate(i, n, m, factor, 0.0, 1.0, how)
+        return cast(imin(imax(nearest_of(c, nearest), 0), n - 1), "f64")
+    ratio = scale.given if scale.given != 0.0 else cast(scale.above, "f64") / cast(scale.below, "f64")
+    at = like(ratio, i) if unchanged else source_coordinate(i, n, m, ratio, 0.0, 1.0, how)
+    return min(max(at, 0.0), cast(n - 1, "f64"))
 
 
-def _fill_table(table: Ptr, weights: Ptr, g: ResizedPlanes, across: AxisScale, unchanged: int, how: Static) -> int:
+def _fill_table(
+    table: Ptr, weights: Ptr, g: ResizedPlanes, across: AxisScale, unchanged: int, how: Static, nearest: Static
+) -> int:
     """table (2, entries) = the elements of a row between which each entry lies, weights = those of the second."""
     each = g.inner if g.inner < FEW else 1
     step = 1 if g.inner < FEW else g.inner
     for column in range(g.columns):
-        c = clamped(column, g.width, g.columns, across, unchanged, how)
+        c = coordinate(column, g.width, g.columns, across, unchanged, how, nearest)
         low = imin(imax(floor_of(c), 0), g.width - 1)
         w = like(weights, c - low)
         high = imin(low + 1, g.width - 1)
@@ -117,22 +132,25 @@ def _fill_table(table: Ptr, weights: Ptr, g: ResizedPlanes, across: AxisScale, u
     return 0
 
 
-def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes) -> int:
+def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes, nearest: Static) -> int:
     """line (columns, inner) = x (width, inner), resized. An infinity without weight does not count."""
-    for k in range(g.entries):
-        w, low, high = weights[k], table[k], table[g.entries + k]
-        one, zero = like(w, 1), like(w, 0)
-        if g.inner < FEW:
-            v = x[low]
-            line[k] = select(w == zero, v, v * (one - w) + x[high] * w)
-        else:
-            _rows(shift(x, low), shift(x, high), shift(line, k * g.inner), w, g.inner)
+    if g.inner >= FEW:
+        for k in range(g.entries):
+            _rows(shift(x, table[k]), shift(x, table[g.entries + k]), shift(line, k * g.inner), weights[k], g.inner, nearest)
+    elif nearest != "":
+        for k in range(g.entries):
+            line[k] = x[table[k]]
+    else:
+        for k in range(g.entries):
+            w, v = weights[k], x[table[k]]
+            one, zero = like(w, 1), like(w, 0)
+            line[k] = select(w == zero, v, v * (one - w) + x[table[g.entries + k]] * w)
     return 0
 
 
-def _rows(a: Ptr, b: Ptr, y: Ptr, w: Any, size: int) -> int:
+def _rows(a: Ptr, b: Ptr, y: Ptr, w: Any, size: int, nearest: Static) -> int:
     """y (size,) = a * (1 - w) + b * w, or a if the weight is 0."""
-    if w == like(w, 0):
+    if nearest != "" or w == like(w, 0):
         for j in range(size):
             y[j] = a[j]
     else:
@@ -161,16 +179,22 @@ def emit_planes(
     entries, threads = table_entries(columns, inner), op.options.threads
     room = maximum(2 * columns, width) * inner
     work = linear_work(outer * rows, ROW) + linear_work(y.size * itemsize(y.dtype), BYTE)
+    nearest = rules["nearest"] if rules["mode"] == "nearest" else ""
+    kind = "float32" if nearest else x.dtype
     scratch: list[Tensor | None] = [None, None, None]
     if wide:
         work += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, rows) * columns * inner, SAMPLE)
         scratch = [
             op.temporary("int64", (threads, 2, entries)),
-            op.temporary(x.dtype, (threads, entries)),
+            op.temporary(kind, (threads, entries)),
             op.temporary(x.dtype, (threads, room)),
         ]
     lengths: Any = (*sizes, entries, room)
     given = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide}
-    given |= {"how": rules["how"], "unchanged": rules["unchanged"]}
-    types = None if wide else (x.native, x.native, "i64", x.native, x.native)
+    given |= {
+        "how": rules["how"],
+        "nearest": nearest,
+        "unchanged": rules["unchanged"],
+    }
+    types = None if wide else (x.native, x.native, "i64", NATIVE_TYPES[kind], x.native)
     op.emit(interpolate_planes, [x, y, *scratch], **given, types=types, work=work)

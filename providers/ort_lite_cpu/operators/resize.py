@@ -7,7 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import INTEGERS, itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
+from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
@@ -15,7 +15,7 @@ from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
-from ort_lite_cpu.operators.coordinates import AxisScale, floor_of, source_coordinate
+from ort_lite_cpu.operators.coordinates import AxisScale, as_coordinate, floor_of, nearest_of, source_coordinate
 from ort_lite_cpu.operators.interpolation import FEW, emit_planes
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import NATIVE_TYPES
@@ -33,26 +33,7 @@ COORDINATES = (
     "tf_half_pixel_for_nn",
     CROP,
 )
-TIE = 1e-6
-"""Coordinates that are so near to the middle between two positions are in the middle: what onnxruntime does."""
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-
-def as_coordinate(v: Any, mode: Static) -> Any:
-    """Return v in the precision of coordinates: float32 for the nearest, as in PyTorch and onnxruntime, else float64."""
-    return cast(v, "f32") if mode == "nearest" else cast(v, "f64")
-
-
-def nearest_of(v: Any, how: Static) -> int:
-    """Return v rounded to an integer by the `nearest_mode` how."""
-    down = floor_of(v)
-    if how == "floor":
-        return down
-    if how == "ceil":
-        return down if v == down else down + 1
-    if how == "round_prefer_ceil":
-        return down + 1 if v - down >= 0.5 - TIE else down
-    return down + 1 if v - down > 0.5 + TIE else down
 
 
 def weight(distance: float, a: float, mode: Static) -> float:
@@ -177,8 +158,11 @@ def resize(op: NodeLowering) -> None:
     scales = _scales(op, op.raw(0).shape, shape)
     regions = _regions(op, rank) if how == "tf_crop_and_resize" else [(0.0, 1.0)] * rank
     dtype = op.raw(0).dtype
-    rules = _rules(op, mode, how)
-    planes = mode == "linear" and how != CROP and not rules["antialias"]
+    rules = _rules(op, mode, how, legacy)
+    if legacy and not any(0 < scale.given < 1 for scale in scales):
+        rules["nearest"] = "floor"
+    known = mode == "linear" or rules["nearest"] != ""
+    planes = known and mode != "cubic" and how != CROP and not rules["antialias"]
     order = channels_last(rank) if rank > 2 and not (planes and storage_order(op.raw(0)) is None) else tuple(range(rank))
     x = op.input(0, order)
     if mode != "nearest":
@@ -265,12 +249,12 @@ def _work_of(y: Tensor, sizes: Sequence[Dim], rules: Mapping[str, Any]) -> Dim:
     return linear_work(outer * count, position) + linear_work(y.size * itemsize(y.dtype), byte)
 
 
-def _rules(op: NodeLowering, mode: str, how: str) -> dict[str, Any]:
+def _rules(op: NodeLowering, mode: str, how: str, legacy: bool) -> dict[str, Any]:
     """Return the options that apply to every axis, keyed by the kernel's parameter names."""
     return {
         "mode": mode,
         "how": how,
-        "nearest": choice(op, "nearest_mode", "round_prefer_floor", NEAREST),
+        "nearest": "" if legacy else choice(op, "nearest_mode", "round_prefer_floor", NEAREST),
         "exclude": bool(op.attr("exclude_outside", 0)),
         "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
         "a": float(op.attr("cubic_coeff_a", -0.75)),
