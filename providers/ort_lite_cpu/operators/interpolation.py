@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, imax, imin, like, native, select, shift, span
-from ort_lite.shapes import less, maximum, minimum
+from ort_lite.shapes import less, maximum, minimum, product
 from ort_lite.shapes import select as either
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
@@ -164,37 +164,59 @@ COLUMN, ROW, SAMPLE, BYTE = 8.0, 12.0, 0.6, 0.017
 """The nanoseconds of a column's entry, of a row, of an element that columns are read for, and of a byte of the result."""
 
 
-def emit_planes(
-    op: NodeLowering,
-    x: Tensor,
-    y: Tensor,
-    sizes: Sequence[Dim],
-    down: AxisScale,
-    across: AxisScale,
-    wide: bool,
-    rules: Mapping[str, Any],
+class ResizedAxes(NamedTuple):
+    """The axes of a tensor that are resized, in its storage order, with the scale of every axis and the options of Resize."""
+
+    op: NodeLowering
+    shape: Sequence[Dim]
+    """The shape of the result, in logical order."""
+    order: tuple[int, ...]
+    axes: Sequence[int]
+    scales: Sequence[AxisScale]
+    rules: Mapping[str, Any]
+
+
+def resize_planes(work: ResizedAxes, x: Tensor) -> Tensor:
+    """Return x, resized along two neighboring axes at a time, the innermost first."""
+    dims, order, left = list(x.shape), work.order, list(work.axes)
+    while left:
+        axis = left.pop()
+        at, old = order.index(axis), [dims[k] for k in order]
+        m, inner, dims[axis], across = work.shape[axis], product(old[at + 1 :]), work.shape[axis], work.scales[axis]
+        sizes: tuple[Dim, ...]
+        if left and left[-1] == order[at - 1]:
+            above = left.pop()
+            dims[above], down, wide = work.shape[above], work.scales[above], True
+            sizes = (product(old[: at - 1]), old[at - 1], old[at], dims[above], m, inner)
+        elif isinstance(inner, int) and inner >= FEW:
+            down, wide = across, False
+            sizes = (product(old[:at]), old[at], 1, m, 1, inner)
+        else:
+            down, wide = AxisScale(1, 1, 0.0), True
+            sizes = (product(old[:at]), 1, old[at], 1, m, inner)
+        y = work.op.builder.new(x.dtype, tuple(dims), order)
+        _emit(work, x, y, sizes, down, across, wide)
+        x = y
+    return x
+
+
+def _emit(
+    work: ResizedAxes, x: Tensor, y: Tensor, sizes: Sequence[Dim], down: AxisScale, across: AxisScale, wide: bool
 ) -> None:
-    """Emit y = x, resized: sizes are those of `ResizedPlanes` but for the entries, rules those of Resize."""
+    """Emit y = x, resized. The sizes are those of `ResizedPlanes` up to `inner`."""
+    op, rules = work.op, work.rules
     outer, height, width, rows, columns, inner = sizes
-    entries, threads = table_entries(columns, inner), op.options.threads
-    room = maximum(2 * columns, width) * inner
-    work = linear_work(outer * rows, ROW) + linear_work(y.size * itemsize(y.dtype), BYTE)
+    entries, threads, room = table_entries(columns, inner), op.options.threads, maximum(2 * columns, width) * inner
+    cost = linear_work(outer * rows, ROW) + linear_work(y.size * itemsize(y.dtype), BYTE)
     nearest = rules["nearest"] if rules["mode"] == "nearest" else ""
     kind = "float32" if nearest else x.dtype
     scratch: list[Tensor | None] = [None, None, None]
     if wide:
-        work += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, rows) * columns * inner, SAMPLE)
-        scratch = [
-            op.temporary("int64", (threads, 2, entries)),
-            op.temporary(kind, (threads, entries)),
-            op.temporary(x.dtype, (threads, room)),
-        ]
+        cost += linear_work(entries, COLUMN) + linear_work(outer * minimum(height, rows) * columns * inner, SAMPLE)
+        shapes = (("int64", 2 * entries), (kind, entries), (x.dtype, room))
+        scratch = [op.temporary(dtype, (threads, size)) for dtype, size in shapes]
     lengths: Any = (*sizes, entries, room)
-    given = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide}
-    given |= {
-        "how": rules["how"],
-        "nearest": nearest,
-        "unchanged": rules["unchanged"],
-    }
+    given: dict[str, Any] = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide, "nearest": nearest}
+    given |= {"how": rules["how"], "unchanged": rules["unchanged"], "work": cost}
     types = None if wide else (x.native, x.native, "i64", NATIVE_TYPES[kind], x.native)
-    op.emit(interpolate_planes, [x, y, *scratch], **given, types=types, work=work)
+    op.emit(interpolate_planes, [x, y, *scratch], types=types, **given)

@@ -16,7 +16,7 @@ from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators.coordinates import AxisScale, as_coordinate, floor_of, nearest_of, source_coordinate
-from ort_lite_cpu.operators.interpolation import FEW, emit_planes
+from ort_lite_cpu.operators.interpolation import ResizedAxes, resize_planes
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import NATIVE_TYPES
 
@@ -161,83 +161,34 @@ def resize(op: NodeLowering) -> None:
     rules = _rules(op, mode, how, legacy)
     if legacy and not any(0 < scale.given < 1 for scale in scales):
         rules["nearest"] = "floor"
-    known = mode == "linear" or rules["nearest"] != ""
-    planes = known and mode != "cubic" and how != CROP and not rules["antialias"]
+    planes = how != CROP and not rules["antialias"] and (mode == "linear" or (mode == "nearest" and rules["nearest"] != ""))
     order = channels_last(rank) if rank > 2 and not (planes and storage_order(op.raw(0)) is None) else tuple(range(rank))
     x = op.input(0, order)
-    if mode != "nearest":
-        x = as_float(op, x)
+    x = x if mode == "nearest" else as_float(op, x)
     # PyTorch and onnxruntime copy where no size changes, whatever the scales are; PyTorch does not for cubic and antialiasing.
     copies = mode != "cubic" and how != CROP and not rules["antialias"]
     rules["unchanged"] = product([equal(n, m) for n, m in zip(x.shape, shape, strict=True)]) if copies else 0
-    axes = [
-        axis
-        for axis in order
-        if not (same(x.shape[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0))
-    ]
+    same_sizes = [same(n, m) and scale.given in (0.0, 1.0) for n, m, scale in zip(x.shape, shape, scales, strict=True)]
+    axes = [axis for axis in order if not (same_sizes[axis] and regions[axis] == (0.0, 1.0))]
     for axis in axes:
         op.require(x.shape[axis] + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
-    if planes:
-        x = _resize_planes(op, x, order, axes, scales, rules)
-    else:
-        crops = [Crop(*region, float(op.attr("extrapolation_value", 0.0))) for region in regions]
-        x = _resize_axes(op, x, order, axes, scales, crops, rules, legacy)
+    work = ResizedAxes(op, shape, order, axes, scales, rules)
+    x = resize_planes(work, x) if planes else _resize_axes(work, x, regions, legacy)
     op.pass_on(round_to_type(op, x, dtype))
 
 
-def _resize_axes(
-    op: NodeLowering,
-    x: Tensor,
-    order: tuple[int, ...],
-    axes: Sequence[int],
-    scales: Sequence[AxisScale],
-    crops: Sequence[Crop],
-    rules: Mapping[str, Any],
-    legacy: bool,
-) -> Tensor:
+def _resize_axes(work: ResizedAxes, x: Tensor, regions: Sequence[tuple[float, float]], legacy: bool) -> Tensor:
     """Return x, resized along one axis after the other."""
-    dims, shape = list(x.shape), op.info().shape
-    assert shape is not None
-    for axis in axes:
-        n, dims[axis] = dims[axis], shape[axis]
-        y = op.builder.new(x.dtype, tuple(dims), order)
-        stored, at = y.storage_shape, order.index(axis)
-        given = dict(rules)
+    op, dims, outside = work.op, list(x.shape), float(work.op.attr("extrapolation_value", 0.0))
+    for axis in work.axes:
+        n, dims[axis], scale, rules = dims[axis], work.shape[axis], work.scales[axis], dict(work.rules)
+        y = op.builder.new(x.dtype, tuple(dims), work.order)
+        stored, at = y.storage_shape, work.order.index(axis)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
-            given["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
-        sizes: Any = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
-        work = _work_of(y, sizes, rules)
-        op.emit(resize_axis, [x, y], g=AxisLengths(*sizes), scale=scales[axis], crop=crops[axis], **given, work=work)
-        x = y
-    return x
-
-
-def _resize_planes(
-    op: NodeLowering,
-    x: Tensor,
-    order: tuple[int, ...],
-    axes: Sequence[int],
-    scales: Sequence[AxisScale],
-    rules: Mapping[str, Any],
-) -> Tensor:
-    """Return x, resized linearly along two neighboring axes at a time, the innermost first."""
-    dims, shape, left = list(x.shape), op.info().shape, list(axes)
-    assert shape is not None
-    while left:
-        axis = left.pop()
-        at, old = order.index(axis), [dims[k] for k in order]
-        inner = product(old[at + 1 :])
-        dims[axis], down, across = shape[axis], AxisScale(1, 1, 0.0), scales[axis]
-        wide = not (isinstance(inner, int) and inner >= FEW) or (bool(left) and left[-1] == order[at - 1])
-        sizes: Any = (product(old[:at]), 1, old[at], 1, shape[axis], inner)
-        if not wide:
-            sizes, down = (product(old[:at]), old[at], 1, shape[axis], 1, inner), across
-        elif left and left[-1] == order[at - 1]:
-            above = left.pop()
-            dims[above], down = shape[above], scales[above]
-            sizes = (product(old[: at - 1]), old[at - 1], old[at], shape[above], shape[axis], inner)
-        y = op.builder.new(x.dtype, tuple(dims), order)
-        emit_planes(op, x, y, sizes, down, across, wide, rules)
+            rules["nearest"] = "ceil" if 0 < scale.given < 1 else "floor"
+        sizes: Any = (product(stored[:at]), n, work.shape[axis], product(stored[at + 1 :]))
+        given = {"scale": scale, "crop": Crop(*regions[axis], outside), "work": _work_of(y, sizes, rules), **rules}
+        op.emit(resize_axis, [x, y], g=AxisLengths(*sizes), **given)
         x = y
     return x
 
