@@ -27,6 +27,8 @@ PRIVATE = {
     "gather_nd table": TABLE,
     "give turn": "the number of a loop's turn, in memory of the run",
     "join picked": "the numbers of kept boxes, in memory of the run",
+    "interpolate_planes table": SCRATCH,
+    "join counts": SCRATCH,
     "one_hot places": TABLE,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
