@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from ort_lite.shapes import equal, maximum, same
 from ort_lite.shapes.dims import Shape
@@ -16,7 +18,7 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.conv_channels import CHANNELS_LAST
 from ort_lite_cpu.operators.conv_pixels import PIXELS
 from ort_lite_cpu.operators.conv_planes import PLANES
-from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Triple, Weight
+from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Triple, Weight, taps_inside
 from ort_lite_cpu.operators.joined import output_in_concat
 from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
@@ -66,6 +68,7 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
         alone = perm is None or sizes.is_depthwise or op.has(3)
         return op.input(0, perm), op.output(0, perm) if alone else output_in_concat(op)
 
+    sizes, weight = _without_padding_taps(sizes, weight)
     case = ConvCase(op, sizes, weight, epilogue, images, sizes.numbers)
     choose(op, CANDIDATES, case).emit(case)
 
@@ -112,6 +115,30 @@ def sizes_of(
         dilations=_triple(dilations, 1),
         groups=groups,
     )
+
+
+def _without_padding_taps(sizes: Geometry, weight: Weight) -> tuple[Geometry, Weight]:
+    """Return the convolution without the outer taps that see only padding, as far as sizes are known and the weight is constant."""
+    array = weight.array
+    axes = (sizes.size, sizes.result, sizes.kernel, sizes.strides, sizes.pads, sizes.dilations)
+    if array is None or not all(isinstance(number, int) for axis in axes for number in axis):
+        return sizes, weight
+    ranges = [_taps_inside(*numbers) for numbers in zip(*axes, strict=True)]
+    if all(range_ == (0, taps) for range_, taps in zip(ranges, sizes.kernel, strict=True)):
+        return sizes, weight
+    kernel = tuple(last - first for first, last in ranges)
+    pads: Any = tuple(p - first * d for p, d, (first, _) in zip(sizes.pads, sizes.dilations, ranges, strict=True))
+    dilations: Any = tuple(1 if taps == 1 else d for taps, d in zip(kernel, sizes.dilations, strict=True))
+    inner = (..., *(slice(*range_) for range_ in ranges[5 - array.ndim :]))
+    kept = Weight(np.ascontiguousarray(array[inner]), None, weight.source, f"taps {ranges}")
+    return sizes.replace(kernel=kernel, pads=pads, dilations=dilations), kept
+
+
+def _taps_inside(size: int, result: int, taps: int, stride: int, pad: int, dilation: int) -> tuple[int, int]:
+    """Return the first tap of an axis that meets the image, and the one after the last; all of them if that leaves a negative pad."""
+    inside = [tap for tap, _ in taps_inside(size, result, taps, stride, pad, dilation)]
+    first, last = (inside[0], inside[-1] + 1) if inside else (0, taps)
+    return (first, last) if pad >= first * dilation else (0, taps)
 
 
 def _triple(values: Sequence[Dim], fill: int) -> Triple:

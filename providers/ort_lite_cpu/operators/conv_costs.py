@@ -32,8 +32,21 @@ def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:
     """Return the work by vectors of pixels, with the copy of the input, and pixels that fill no vector."""
     whole = -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
     products = n.result * n.groups * n.channels * n.taps * pixels.products(n.outputs, tile.rows) * whole
-    copied = n.batch * n.groups * n.channels * n.size * (SPLIT if n.stride > 1 else COPIED)
-    return products / RATE + copied + n.result * n.groups * n.outputs * STORE + _of_weights(n.weights)
+    copied = n.batch * n.groups * n.channels * _copied_pixels(n)
+    return products / RATE + copied * (SPLIT if n.stride > 1 else COPIED) + n.result * n.groups * n.outputs * STORE + _of_weights(n.weights)
+
+
+def _copied_pixels(n: ConvolutionNumbers) -> int:
+    """Return the pixels that `conv_pixels` copies for a channel: with dilations, blocks of few lines copy the same ones many times.
+
+    The constants include what blocks copy twice without dilations.
+    """
+    if n.lines * (n.span + 1) <= n.taps:
+        return n.size
+    wide = n.ow * n.stride + n.span
+    fit = pixels.BLOCK // max(n.channels * wide, 1) - n.lines
+    blocks = n.od * -(-n.oh // max(fit // n.stride + 1, 1))
+    return max(n.size, (blocks * (n.lines - 1) + n.od * n.oh * n.stride) * wide)
 
 
 def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool) -> float:
@@ -45,7 +58,7 @@ def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool
     columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
     run = max(n.channels * joined * (n.line if groups == 1 and dense else 1), 1)
     waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
-    products = n.result * groups * n.channels * joined * n.taps * columns * waits * (1 + 2 / run)
+    products = n.result * groups * n.channels * joined * n.taps * n.inside * columns * waits * (1 + 2 / run)
     return products / RATE + n.elements * ELEMENT + _of_weights(n.weights * joined)
 
 

@@ -14,8 +14,6 @@ from ort_lite_cpu.operators.conv_costs import work_of_pixels
 from ort_lite_cpu.operators.conv_layouts import moves_of_pixels
 from ort_lite_cpu.operators.convolutions import ConvCase, Geometry
 
-BLOCK = 1 << 15
-"""The approximate number of image elements in a block, which stay in the second cache level."""
 EACH = 4
 """The fewest blocks for each of several threads, if there are enough lines and pixels."""
 
@@ -56,9 +54,9 @@ def _blocks(op: NodeLowering, sizes: Geometry, tile: Tile) -> pixels.PixelBlocks
     shares = op.options.threads * EACH if op.options.threads > 1 else 1
     oh, ow = sizes.result[1:]
     tiles = ceildiv(ceildiv(ow, tile.columns), maximum(ceildiv(shares, maximum(oh, 1)), 1))
-    across = maximum(minimum(tiles, BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors
+    across = maximum(minimum(tiles, pixels.BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors
     wide = across * tile.lanes + (kw - 1) * dw // sw
-    heights = minimum((BLOCK // (copies * wide) - reach) // sh + 1, ceildiv(oh, shares))
+    heights = minimum((pixels.BLOCK // (copies * wide) - reach) // sh + 1, ceildiv(oh, shares))
     cut: Any = (maximum(heights, 1), across, *tile)
     return pixels.PixelBlocks(*cut)
 

@@ -25,6 +25,9 @@ _NARROW = {4: 2, 2: 4, 1: 6}
 _COSTS = {8: 1.0, 4: 1.15, 2: 2.0, 1: 4.0}
 """The cost of a product by the rows of a tile: pixels lie anywhere, and vectors across two cache lines load slowly."""
 
+BLOCK = 1 << 15
+"""The approximate number of image elements in a block, which stay in the second cache level."""
+
 
 class PixelBlocks(NamedTuple):
     """The sizes of blocks, `heights` lines of `across` vectors of pixels, and of their tiles, rows (channels) x vectors of pixels."""
