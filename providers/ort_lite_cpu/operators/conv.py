@@ -18,7 +18,7 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.conv_channels import CHANNELS_LAST
 from ort_lite_cpu.operators.conv_pixels import PIXELS
 from ort_lite_cpu.operators.conv_planes import PLANES
-from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Triple, Weight, taps_inside
+from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.joined import output_in_concat
 from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
@@ -68,7 +68,7 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
         alone = perm is None or sizes.is_depthwise or op.has(3)
         return op.input(0, perm), op.output(0, perm) if alone else output_in_concat(op)
 
-    sizes, weight = _without_padding_taps(sizes, weight)
+    sizes, weight = without_padding_taps(sizes, weight)
     case = ConvCase(op, sizes, weight, epilogue, images, sizes.numbers)
     choose(op, CANDIDATES, case).emit(case)
 
@@ -117,7 +117,7 @@ def sizes_of(
     )
 
 
-def _without_padding_taps(sizes: Geometry, weight: Weight) -> tuple[Geometry, Weight]:
+def without_padding_taps(sizes: Geometry, weight: Weight) -> tuple[Geometry, Weight]:
     """Return the convolution without the outer taps that see only padding, as far as sizes are known and the weight is constant."""
     array = weight.array
     axes = (sizes.size, sizes.result, sizes.kernel, sizes.strides, sizes.pads, sizes.dilations)
@@ -136,7 +136,8 @@ def _without_padding_taps(sizes: Geometry, weight: Weight) -> tuple[Geometry, We
 
 def _taps_inside(size: int, result: int, taps: int, stride: int, pad: int, dilation: int) -> tuple[int, int]:
     """Return the first tap of an axis that meets the image, and the one after the last; all of them if that leaves a negative pad."""
-    inside = [tap for tap, _ in taps_inside(size, result, taps, stride, pad, dilation)]
+    positions = [range(t * dilation - pad, t * dilation - pad + result * stride, stride) for t in range(taps)]
+    inside = [tap for tap, seen in enumerate(positions) if any(0 <= at < size for at in seen)]
     first, last = (inside[0], inside[-1] + 1) if inside else (0, taps)
     return (first, last) if pad >= first * dilation else (0, taps)
 

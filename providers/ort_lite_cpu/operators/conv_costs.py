@@ -33,7 +33,12 @@ def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:
     whole = -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
     products = n.result * n.groups * n.channels * n.taps * pixels.products(n.outputs, tile.rows) * whole
     copied = n.batch * n.groups * n.channels * _copied_pixels(n)
-    return products / RATE + copied * (SPLIT if n.stride > 1 else COPIED) + n.result * n.groups * n.outputs * STORE + _of_weights(n.weights)
+    return (
+        products / RATE
+        + copied * (SPLIT if n.stride > 1 else COPIED)
+        + n.result * n.groups * n.outputs * STORE
+        + _of_weights(n.weights)
+    )
 
 
 def _copied_pixels(n: ConvolutionNumbers) -> int:
@@ -58,7 +63,7 @@ def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool
     columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
     run = max(n.channels * joined * (n.line if groups == 1 and dense else 1), 1)
     waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
-    products = n.result * groups * n.channels * joined * n.taps * n.inside * columns * waits * (1 + 2 / run)
+    products = n.result * groups * n.channels * joined * n.taps * columns * waits * (1 + 2 / run)
     return products / RATE + n.elements * ELEMENT + _of_weights(n.weights * joined)
 
 

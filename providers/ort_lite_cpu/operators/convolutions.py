@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
-from ort_lite_cpu.kernels.gemm import convolution, depthwise
+from ort_lite_cpu.kernels.gemm import depthwise
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ImageShape, Window
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -42,8 +41,6 @@ class ConvolutionNumbers(NamedTuple):
     """The lines of pixels that an output sees, with those between its taps."""
     span: int
     """The pixels from the first tap of a line to the last."""
-    inside: float = 1.0
-    """The share of the products that are computed."""
 
     @property
     def result(self) -> int:
@@ -59,13 +56,6 @@ class ConvolutionNumbers(NamedTuple):
     def weights(self) -> int:
         """The elements of the weight."""
         return self.groups * self.outputs * self.channels * self.taps
-
-
-def taps_inside(size: int, result: int, taps: int, stride: int, pad: int, dilation: int) -> list[tuple[int, int]]:
-    """Return each tap of an axis that meets the image, with the number of outputs for which it does."""
-    first = [min(max(-(-(pad - tap * dilation) // stride), 0), result) for tap in range(taps)]
-    last = [min(max(-(-(size + pad - tap * dilation) // stride), 0), result) for tap in range(taps)]
-    return [(tap, after - at) for tap, (at, after) in enumerate(zip(first, last, strict=True)) if after > at]
 
 
 class Geometry(Record):
@@ -154,18 +144,7 @@ class Geometry(Record):
         channels, outputs = nominal(self.channels) // self.groups, nominal(self.outputs) // self.groups
         images = batch, self.groups, channels, outputs, d * h * w, od, oh, ow
         reach = (kh - 1) * dh + 1, (kw - 1) * dw
-        return ConvolutionNumbers(*images, kd * kh * kw, kw, sw, *reach, self._share_inside())
-
-    def _share_inside(self) -> float:
-        """Return the share of the products that the kernel `conv` computes, which leaves out those with padding if they are many."""
-        axes = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
-        if self.kernel[0] != 1 or not all(isinstance(number, int) for axis in (*axes, (0, self.channels)) for number in axis[1:]):
-            return 1.0
-        if self.channels // self.groups < convolution.LEAST or self.dilations[1:] == (1, 1):
-            return 1.0
-        numbers: Any = list(zip(*axes, strict=True))[1:]
-        inside = math.prod(sum(n for _, n in taps_inside(*axis)) / max(axis[1] * axis[2], 1) for axis in numbers)
-        return inside if inside * convolution.SPARSE < convolution.SPARSE - 1 else 1.0
+        return ConvolutionNumbers(*images, kd * kh * kw, kw, sw, *reach)
 
     def tiles(self, edge: int) -> Dim:
         """Return the number of tiles of edge x edge outputs, or of `edge` outputs along one axis."""

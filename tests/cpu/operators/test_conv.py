@@ -20,7 +20,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.operators import conv, conv_channels, conv_pixels, slices
 from ort_lite_cpu.operators.conv_costs import work_of_channels, work_of_winograd
-from ort_lite_cpu.operators.convolutions import Geometry
+from ort_lite_cpu.operators.convolutions import Geometry, Weight
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op, text_program
@@ -300,7 +300,7 @@ def test_winograd_of_groups_and_of_five_taps(size: Shape, edge: int, taps: int, 
 
 
 @pytest.mark.parametrize(("edge", "taps", "tolerance"), [(2, 3, 3e-6), (4, 3, 1e-5), (2, 5, 1e-5)])
-@pytest.mark.parametrize("size", [(23,), (3,), (3, 14), (23, 1)], ids=str)
+@pytest.mark.parametrize("size", [(23,), (4,), (3, 14), (23, 1)], ids=str)
 def test_winograd_along_one_axis(size: Shape, edge: int, taps: int, tolerance: float) -> None:
     """Over sound, lines of an image, a column of it; of two groups with parts of vectors. Lengths are known."""
     kernel = {1: (taps,), 2: (taps, 1) if size[-1] == 1 else (1, taps)}[len(size)]
@@ -420,6 +420,45 @@ def test_one_thread_and_several_give_the_same_bits(x: Shape, w: Shape, attribute
     results = [run_op("Conv", [ramp(x), weights(*w)], attributes, threads=n, **how)[0] for n in (1, 2, 3, 7)]
     for result in results[1:]:
         assert_same(results[0], result, "threads change the result")
+
+
+# --- Taps that see only padding
+@pytest.mark.parametrize(
+    ("size", "kernel", "attributes", "expected"),
+    [
+        ((16, 16), (3, 3), {"dilations": [24, 24], "pads": [24] * 4}, (1, 1)),
+        ((16, 16), (3, 3), {"dilations": [12, 24], "pads": [12, 24] * 2}, (3, 1)),
+        ((16, 16), (3, 3), {"dilations": [12, 12], "pads": [12] * 4}, (3, 3)),
+        ((2,), (5,), {"pads": [2, 2]}, (3,)), ((1,), (3,), {"pads": [1, 1]}, (1,)),
+        ((2, 2), (3, 3), {"strides": [2, 2], "pads": [1] * 4}, (2, 2)),
+        ((3, 4), (3, 3), {"dilations": [7, 5], "pads": [20, 30] * 2}, (3, 3)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_taps_that_see_only_padding_are_left_out(
+    size: Shape, kernel: Shape, attributes: dict[str, Any], expected: Shape
+) -> None:
+    x, w = ramp((2, 20, *size)), weights(18, 20, *kernel)
+    check_op("Conv", x, w, expected=convolved, constants=(1,), atol=1e-5, **attributes)
+    sizes = conv.sizes_of(x.shape, convolved(x, w, **attributes).shape, kernel, *conv_attributes(len(size), attributes), 1)
+    kept = conv.without_padding_taps(sizes, Weight(w, None, w))[0]
+    assert kept.kernel[3 - len(size) :] == expected
+
+
+def conv_attributes(rank: int, attributes: dict[str, Any]) -> list[Sequence[int]]:
+    """Strides, pads in front and dilations."""
+    given = {"strides": [1] * rank, "pads": [0] * 2 * rank, "dilations": [1] * rank} | attributes
+    return [given["strides"], given["pads"][:rank], given["dilations"]]
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_weights_that_meet_only_padding_may_be_anything(value: float) -> None:
+    """Sizes are known. onnxruntime leaves products with padding out, too."""
+    x, w = ramp((1, 20, 8, 8)), np.full((18, 20, 3, 3), value, np.float32)
+    w[:, :, 1:2, 1:2] = weights(18, 20, 1, 1)
+    how: dict[str, Any] = {"constants": (1,), "fixed": True, "pin": "pointwise"}
+    [got] = run_op("Conv", [x, w], {"dilations": [9, 9], "pads": [9] * 4}, **how)
+    assert_close(got, convolved(x, w[:, :, 1:2, 1:2]), 0, 1e-5)
 
 
 # --- FusedConv

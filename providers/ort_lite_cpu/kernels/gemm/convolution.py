@@ -28,10 +28,6 @@ row. The panels of all parts count: where tiles begin must not depend on the par
 SOME = 8
 """The fewest blocks per part if parts share only blocks: one more or less is an eighth."""
 
-SPARSE, LEAST = 5, 64
-"""Where taps are not neighbours, and groups have LEAST channels: taps are taken one by one, each for the pixels for which it lies
-in the image, if more than a SPARSE-th of all products is saved. With fewer channels, adding to the sums costs more."""
-
 
 class DepthPiece(NamedTuple):
     """A piece of the depth: kernel lines r0 to r1 (line kd * kh + kh), and in each line taps and channels o0 to o1."""
@@ -138,9 +134,6 @@ def _block(
 
     A piece is some whole lines, or part of one. Where taps are not neighbours, it is some whole taps, or part of one.
     """
-    if _sees_padding(g, window):
-        _taps(x, w, bias, residual, y, j, count, g, window, place, block, act, tile)
-        return
     width = tile.vectors * tile.lanes
     lines, run, deep = window.kd * window.kh, window.kw * g.channels, depth_of(tile.vectors)
     ldw = lines * run * width
@@ -181,88 +174,6 @@ def _block(
             _gather_tap(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
         else:
             _gather(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
-
-
-@native
-def _sees_padding(g: ConvolutionShape, window: Window) -> bool:
-    """Return True if taps are taken one by one, because many of their products have padding as a factor."""
-    if window.kd > 1 or g.channels < LEAST or max(window.dh, window.dw) == 1:
-        return False
-    down, across = 0, 0
-    for tap in range(window.kh):
-        first, last = _inside(g.oh, g.ih, window.sh, window.ph - tap * window.dh)
-        down += last - first
-    for tap in range(window.kw):
-        first, last = _inside(g.ow, g.iw, window.sw, window.pw - tap * window.dw)
-        across += last - first
-    return down * across * SPARSE < g.oh * g.ow * window.kh * window.kw * (SPARSE - 1)
-
-
-@native
-def _inside(result: int, size: int, stride: int, pad: int) -> tuple[int, int]:
-    """Return the first output of an axis for which 0 <= output * stride - pad < size, and the one after the last."""
-    first = min(max((pad + stride - 1) // stride, 0), result)
-    return first, max(min((size + pad + stride - 1) // stride, result), first)
-
-
-@native(inline=False)
-def _taps(
-    x: Ptr,
-    w: Ptr,
-    bias: Ptr,
-    residual: Ptr,
-    y: Ptr,
-    j: int,
-    count: int,
-    g: ConvolutionShape,
-    window: Window,
-    place: ResultPlace,
-    block: Block,
-    act: ActivationParameters,
-    tile: Tile,
-) -> None:
-    """Compute output channels j to j + count of a block tap by tap, for the pixels for which the tap lies in the image."""
-    width, lines, run = tile.vectors * tile.lanes, window.kh, window.kw * g.channels
-    ldw, out = lines * run * width, shift(y, j)
-    cuts, most = cut(g.channels, depth_of(tile.vectors))
-    end = TileEpilogue(0, bias, residual, act.low, act.high)
-    _without_products(x, w, out, count, g, place, block, end, tile)
-    end = TileEpilogue(ACCUMULATE, bias, residual, act.low, act.high)
-    for step in range(lines * window.kw * cuts):
-        r0, tap, o0 = step // cuts // window.kw, step // cuts % window.kw, step % cuts * most
-        north, south = _inside(g.oh, g.ih, window.sh, window.ph - r0 * window.dh)
-        west, east = _inside(g.ow, g.iw, window.sw, window.pw - tap * window.dw)
-        begin, stop = max(block.begin, west), min(block.end, east)
-        piece = DepthPiece(r0, r0 + 1, tap * g.channels + o0, tap * g.channels + min(o0 + most, g.channels))
-        b = shift(w, (r0 * run + piece.o0) * width)
-        for image in range(block.top // g.oh, (block.bottom + g.oh - 1) // g.oh):
-            top, bottom = max(block.top, image * g.oh + north), min(block.bottom, image * g.oh + south)
-            if begin < stop and top < bottom:
-                _in_place(x, b, out, count, ldw, g, window, place, Block(top, bottom, begin, stop), piece, end, tile)
-    mode = mode_of(False, True, bias, residual, act.low > -math.inf or act.high < math.inf)
-    end = TileEpilogue(mode, shift(bias, j), shift(residual, j), act.low, act.high)
-    _without_products(x, w, out, count, g, place, block, end, tile)
-
-
-@native(inline=False)
-def _without_products(
-    x: Ptr,
-    w: Ptr,
-    y: Ptr,
-    n: int,
-    g: ConvolutionShape,
-    place: ResultPlace,
-    block: Block,
-    end: TileEpilogue,
-    tile: Tile,
-) -> None:
-    """Take the steps of an epilogue for n output channels of a block, with sums of no products."""
-    width, count = tile.vectors * tile.lanes, (block.bottom - block.top) * (block.end - block.begin)
-    for p in range((n + width - 1) // width):
-        at = (block.top * g.ow + block.begin) * place.ldy + p * width
-        own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
-        none = LeftOperand(x, 0, 0, 0)
-        panel(none, w, w, shift(y, at), place.ldy, count, n - p * width, 0, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native(inline=False)
