@@ -129,7 +129,7 @@ def without_padding_taps(sizes: Geometry, weight: Weight) -> tuple[Geometry, Wei
     kernel = tuple(last - first for first, last in ranges)
     pads: Any = tuple(p - first * d for p, d, (first, _) in zip(sizes.pads, sizes.dilations, ranges, strict=True))
     dilations: Any = tuple(1 if taps == 1 else d for taps, d in zip(kernel, sizes.dilations, strict=True))
-    inner = (..., *(slice(*range_) for range_ in ranges[5 - array.ndim :]))
+    inner: Any = (..., *(slice(*range_) for range_ in ranges[5 - array.ndim :]))
     kept = Weight(np.ascontiguousarray(array[inner]), None, weight.source, f"taps {ranges}")
     return sizes.replace(kernel=kernel, pads=pads, dilations=dilations), kept
 

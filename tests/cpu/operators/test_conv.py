@@ -458,7 +458,7 @@ def test_weights_that_meet_only_padding_may_be_anything(value: float) -> None:
     w[:, :, 1:2, 1:2] = weights(18, 20, 1, 1)
     how: dict[str, Any] = {"constants": (1,), "fixed": True, "pin": "pointwise"}
     [got] = run_op("Conv", [x, w], {"dilations": [9, 9], "pads": [9] * 4}, **how)
-    assert_close(got, convolved(x, w[:, :, 1:2, 1:2]), 0, 1e-5)
+    assert_close(got, convolved(x, w[:, :, 1:2, 1:2]), 0, 1e-5, str(value))
 
 
 # --- FusedConv
