@@ -73,6 +73,8 @@ class Fuser:
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
         changes = fusions.apply(graph, partition.rules, newest, fixed, names, certain=not partition.nested)
         if not changes:
+            for copy in copies.values():
+                copy.constant = None  # a graph is full of cycles: without this it would keep the arrays until the next full collection
             return None
         inside: dict[Graph, Body] = {
             copy: bodies[body].with_captures(_captures(bodies[body], body, copy))
