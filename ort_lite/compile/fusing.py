@@ -74,7 +74,9 @@ class Fuser:
         changes = fusions.apply(graph, partition.rules, newest, fixed, names, certain=not partition.nested)
         if not changes:
             for copy in copies.values():
-                copy.constant = None  # a graph is full of cycles: without this it would keep the arrays until the next full collection
+                copy.constant = (
+                    None  # a graph is full of cycles: without this it would keep the arrays until the next full collection
+                )
             return None
         inside: dict[Graph, Body] = {
             copy: bodies[body].with_captures(_captures(bodies[body], body, copy))

@@ -10,11 +10,12 @@ from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import drop_constant
 from ort_lite.inference.shape_rules import constant_info
+from ort_lite.load.file_place import reader_of
 from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.provider.abilities import consumes_constants, restores
+from ort_lite.provider.abilities import consumes_constants, knows_unread, restores
 from ort_lite.provider.ask import ask, format_answer, labels_of
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
@@ -173,11 +174,15 @@ def _is_needed(value: Value) -> bool:
 def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:
     """Return the functions that rebuild consumed constants, by the values of the graph."""
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
-    if restores(one) and (found := _check_absorbed_values(one, partition.name)):
-        for value in partition.constants:
-            own = value if fused is None else fused.copies[value]
+    if restores(one):
+        found = _check_absorbed_values(one, partition.name)
+        owns = {value: value if fused is None else fused.copies[value] for value in partition.constants}
+        unread = set(one.unread(owns.values())) if knows_unread(one) else ()
+        for value, own in owns.items():
             if own in found:
                 yield value, _restorer(one, own, partition.name)
+            elif own in unread and value.constant is not None and (reader := reader_of(value.constant)) is not None:
+                yield value, reader
 
 
 def _restorer(one: "Restores", value: Value, name: str) -> Callable[[], Any]:

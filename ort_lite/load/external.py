@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shorten
+from ort_lite.load.file_place import read_span
 from ort_lite.load.files import Changed, NotRegular, OpenFile, open_below, words
 from ort_lite.load.spans import ByteSpan
 
@@ -85,9 +86,7 @@ class ExternalData:
                 from ort_lite.load.mapped import map_file
 
                 return map_file(file).span(offset, nbytes)
-            return self._once(
-                file.identity, file.size, offset, nbytes, who, lambda: ByteSpan.of_array(file.array(offset, nbytes))
-            )
+            return self._once(file.identity, file.size, offset, nbytes, who, lambda: read_span(file, offset, nbytes))
         except OrtLiteError:
             raise
         except OSError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
+from ort_lite.load.file_place import read_span
 from ort_lite.load.files import OpenFile, open_file, words
 from ort_lite.load.proto import OUTLINE_FROM, parse, pb
 from ort_lite.load.spans import Backing, ByteSpan
@@ -118,7 +119,7 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
 
     def read(begin: int, end: int) -> ByteSpan:
         try:
-            return ByteSpan.of_array(file.array(begin, end - begin))
+            return read_span(file, begin, end - begin)
         except OrtLiteError:
             raise
         except OSError as error:

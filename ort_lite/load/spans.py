@@ -54,14 +54,16 @@ class ByteSpan:
 
     `mode` "owned" means that nothing else uses them. "borrowed" means that they are part of a Backing; the `owner` shares it, and
     without one the bytes belong to the caller. `copy.copy` keeps mode and owner; `copy.deepcopy` and `pickle` create an owned span.
+    `read_again` reads the bytes of a large span from its file once more.
     """
 
-    __slots__ = ("__weakref__", "_kept", "address", "mode", "nbytes", "owner")
+    __slots__ = ("__weakref__", "_kept", "address", "mode", "nbytes", "owner", "read_again")
 
     def __init__(self, address: int, nbytes: int, kept: Any, owner: Backing | None, mode: Mode) -> None:
         """`kept` keeps the bytes at `address` alive. Prefer `of_bytes`, `of_buffer` and `Backing.span`."""
         self.address, self.nbytes, self._kept = address, nbytes, kept
         self.owner, self.mode = owner, mode
+        self.read_again: Callable[[], ByteSpan] | None = None
 
     @staticmethod
     def of_bytes(data: Any) -> "ByteSpan":

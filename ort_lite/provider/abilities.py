@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         HasMachineImage,
         HasState,
         HoldsMemory,
+        KnowsUnread,
         PlansMemory,
         ReleasesState,
         Restores,
@@ -80,6 +81,11 @@ def consumes_constants(one: object) -> "TypeGuard[ConsumesConstants]":
 def restores(one: object) -> "TypeGuard[Restores]":
     """Return True for a partition with `restorer`."""
     return _has(one, "restorer")
+
+
+def knows_unread(one: object) -> "TypeGuard[KnowsUnread]":
+    """Return True for a partition with `unread`."""
+    return _has(one, "unread")
 
 
 def defers_compile(one: object) -> "TypeGuard[DefersCompile]":

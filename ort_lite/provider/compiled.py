@@ -3,7 +3,7 @@
 A class that has the methods has the ability; nothing is registered. ort_lite checks with `ort_lite.provider.abilities`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
@@ -155,6 +155,13 @@ class Restores(ConsumesConstants, Protocol):
 
     def restorer(self, value: Value) -> Callable[[], Any]:
         """Return a function that recreates the array of a consumed constant."""
+
+
+class KnowsUnread(Protocol):
+    """A partition that can tell which arrays it will not read again. A session drops those that are in a file as they are."""
+
+    def unread(self, constants: Iterable[Value]) -> Collection[Value]:
+        """Return the constants whose arrays no run reads again, whatever its shapes."""
 
 
 class DefersCompile(Protocol):

@@ -7,7 +7,7 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from math import prod
 from operator import attrgetter
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _WITH_CALLS = "with calls"
 """Beside shapes, the key of the program that does not inline bodies."""
 _SHAPE = attrgetter("shape")
-_LARGE = 1 << 20
+_LARGE = 1 << 16
 """Bytes of a constant from which on it is not kept beside what it was packed to."""
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
@@ -117,6 +117,18 @@ class Program:
     def restorer(self, value: Value) -> Callable[[], Any]:
         """Return a function that makes the array of a consumed constant."""
         return self._restorers[value]
+
+    def unread(self, constants: Iterable[Value]) -> Sequence[Value]:
+        """Return the large constants that no run reads again.
+
+        There are none if the program may have to be lowered again, for other shapes or for sizes that only a run knows.
+        """
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
+        if len(segments) < len(self.steps) or not _fits_all(self.lowered):
+            return []
+        read = {address_of(array) for segment in segments for array in segment.keep}
+        arrays = [(value, value.constant) for value in constants]
+        return [v for v, array in arrays if array is not None and array.nbytes >= _LARGE and address_of(array) not in read]
 
     def facts(self) -> dict[str, int | str]:
         """Return the facts of a partition that `InferenceSession.explain` prints.
@@ -418,6 +430,13 @@ def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
             contents = None  # read from the array when a shape needs them
         result.append((value, Info(rename_type(info.type), contents, info.constant)))
     return result
+
+
+def _fits_all(lowered: Lowered) -> bool:
+    """Return True if all shapes of the ranks that inputs declare fit: sizes are numbers, or symbols of one dimension each."""
+    dims = [dim for info in lowered.input_infos for dim in info.shape or () if not isinstance(dim, int)]
+    found = {as_symbol(dim) for dim in dims}
+    return not lowered.assumptions and None not in found and len(found) == len(dims)
 
 
 def _fits(lowered: Lowered, shapes: Sequence[Any]) -> bool:
