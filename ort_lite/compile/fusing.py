@@ -74,9 +74,7 @@ class Fuser:
         changes = fusions.apply(graph, partition.rules, newest, fixed, names, certain=not partition.nested)
         if not changes:
             for copy in copies.values():
-                copy.constant = (
-                    None  # a graph is full of cycles: without this it would keep the arrays until the next full collection
-                )
+                copy.constant = None  # the graph is full of cycles, and would keep the arrays until a full collection
             return None
         inside: dict[Graph, Body] = {
             copy: bodies[body].with_captures(_captures(bodies[body], body, copy))

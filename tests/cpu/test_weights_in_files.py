@@ -93,7 +93,7 @@ def test_a_file_that_changed_stops_no_run_and_is_not_read(tmp_path: Path, filter
             TIED,
             True,
             "z = Conv<pads = [1, 1, 1, 1]>(x, w)  y = Concat<axis = 0>(z, other)",
-        ),  # two sizes of one name need another program
+        ),  # sizes of one name that differ
         (FREE, False, CONV),  # a small model file, which is read as a whole
         (FREE, True, "z = Conv<pads = [1, 1, 1, 1]>(x, w)  s = ReduceSum<keepdims = 1>(w)  y = Mul(z, s)"),
     ],
