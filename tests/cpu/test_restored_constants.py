@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+import pytest
 
 import ort_lite
 from ort_lite.dtypes import Array
@@ -78,3 +79,42 @@ def test_who_saves_or_verifies_gets_them() -> None:
     fresh = session()
     for one, other in zip(fresh.run(None, FEED, verify="partition"), made.run(None, FEED), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def restored(body: str, inputs: str, **weights: Array) -> tuple[ort_lite.InferenceSession, dict[str, Array]]:
+    """Return a session, and the weights that it gave up, made again."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> main ({inputs}) => (float[a, b] y) {{ {body} }}'
+    )
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    made = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    held: dict[str, Any] = {name: value.constant for name, value in constants(made).items()}
+    return made, {name: np.asarray(one) for name, one in held.items() if isinstance(one, DroppedConstant)}
+
+
+@pytest.mark.parametrize("zero", [None, 0, 100, "columns"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_matrices_of_bytes_have_their_bits(dtype: type[np.integer[Any]], zero: int | str | None) -> None:
+    rng, limits = np.random.default_rng(3), np.iinfo(dtype)
+    b = rng.integers(limits.min, limits.max + 1, (263, 520)).astype(dtype)
+    given = {"b": b}
+    if zero is not None:
+        points = np.full(520, zero) if isinstance(zero, int) else rng.integers(limits.min, limits.max + 1, 520)
+        given["p"] = points.astype(dtype)
+    body = f"z = MatMulInteger(x, b{'' if zero is None else ', , p'})  y = Cast<to = 1>(z)"
+    made, found = restored(body, "uint8[N, 263] x", **given)
+    assert found["b"].dtype == dtype
+    np.testing.assert_array_equal(found["b"], b)
+    x = rng.integers(0, 256, (3, 263)).astype(np.uint8)
+    expected = x.astype(np.int64) @ (b.astype(np.int64) - given.get("p", np.zeros(1, np.int64)))
+    np.testing.assert_array_equal(made.run(None, {"x": x})[0], expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_matrices_of_few_bits_have_their_bits(bits: int) -> None:
+    rng, n, k = np.random.default_rng(4), 523, 1024
+    b = rng.integers(0, 256, (n, k // 32, 4 * bits)).astype(np.uint8)
+    body = f"y = com.microsoft.MatMulNBits<K = {k}, N = {n}, bits = {bits}, block_size = 32>(x, b, s)"
+    scales = rng.random(n * k // 32).astype(np.float32)
+    _, found = restored(body, f"float[N, {k}] x", b=b, s=scales)
+    np.testing.assert_array_equal(found["b"], b)

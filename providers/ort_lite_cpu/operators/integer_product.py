@@ -5,6 +5,7 @@ points of rows or columns, the sums are in memory first, and an elementwise expr
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.byte_candidates import byte_product, choose_tile
+from ort_lite_cpu.operators.matrices import note_restorable
 from ort_lite_cpu.operators.quantization import BYTES, Formula, Parameter, as_float, formula, requantize
 
 
@@ -269,19 +271,33 @@ def pack_constant(
     centred = _center(b, zero)
     fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if tile is None and (fits or b.ndim > 2):
-        return Packed(op.pack(source, form, lambda: integer.pairs(centred, width)))
+        return Packed(_note_bytes(op, source, b, zero, op.pack(source, form, lambda: integer.pairs(centred, width))))
     middle = 128 if b.dtype == np.uint8 else 0
     zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
     whole = centred if fits else _center(b, np.array(middle))
     if tile is None:
         panels = op.pack(source, f"{form} bytes", lambda: integer.pairs(whole, width))
+        _note_bytes(op, source, b, np.array(middle), panels)
         return Packed(panels, op.pack(source, f"{form} zeros", lambda: zeros))
     panels = op.pack(source, form, lambda: byte_tile.quads(whole, tile))
+    _note_bytes(op, source, b, zero if fits else np.array(middle), panels)
     key = f"{form} terms {None if addends is None else addends.tobytes()!r}"
     terms = op.pack(
         source, key, lambda: byte_tile.column_terms(whole.sum(-2, dtype=np.int32), tile, addends, None if fits else zeros)
     )
     return Packed(panels, None, terms, not fits, addends is not None, tile)
+
+
+def _note_bytes(op: NodeLowering, source: Array, b: Array, less: Array, panels: Tensor) -> Tensor:
+    """Note that a matrix can be restored from its panels, which hold it less `less`. Return the panels."""
+    packed = panels.constant
+    if b.ndim == 2 and packed is not None:
+        note_restorable(op, source, b, partial(_restore_bytes, packed, b.shape, less, b.dtype))
+    return panels
+
+
+def _restore_bytes(packed: Array, shape: tuple[int, int], less: Array, dtype: np.dtype[Any]) -> Array:
+    return (integer.apart(packed, *shape).astype(np.int16) + less.astype(np.int16)).astype(dtype)
 
 
 def _center(b: Array, zero: Array) -> Array:

@@ -87,6 +87,12 @@ def beside(b: Array, width: int, count: int) -> Array:
     return out
 
 
+def apart(packed: Array, k: int, n: int) -> Array:
+    """Return the (K, N) of which `beside` made `packed`, bit for bit. O(size)."""
+    across, depth, width, count = packed.shape
+    return packed.transpose(1, 3, 0, 2).reshape(depth * count, across * width)[:k, :n]
+
+
 @arithmetic("i16(u8,u8,i16)")
 def center(x: Any, flip: Any, zero: Any) -> Any:
     """Return a byte less its zero point, which is flipped already, computed in 16 bits so that loops are fast."""

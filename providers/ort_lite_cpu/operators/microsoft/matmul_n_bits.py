@@ -1,5 +1,6 @@
 """MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a column."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ort_lite_cpu.costs import RATE, linear_work
 from ort_lite_cpu.kernels.gemm import codes, few_bit_dots, few_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.pack import unpack
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
@@ -147,6 +149,8 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
         spec.bias,
         y,
     ]
+    if weights[0] is not None and weights[0].constant is not None:
+        op.restorable(w.b, partial(_restore_codes, weights[0].constant, n, w.b.shape, w.b.dtype))
     sizes: Any = (spec.m, n, w.k, blocks, w.size)
     g = codes.BlockedProduct(*sizes)
     whole = w.size % few_bit_dots.CHUNK == 0 and (zeros is None or zeros.dtype == np.uint8)
@@ -154,6 +158,11 @@ def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: Packe
         _emit_integers(op, a, weights, g, w)
     else:
         _emit_floats(op, a, weights, g, w)
+
+
+def _restore_codes(words: Array, n: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return the codes of which `codes.words` made `words`, bit for bit."""
+    return np.ascontiguousarray(unpack(words, n).T).view(dtype).reshape(shape)
 
 
 def _emit_floats(op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: codes.BlockedProduct, w: PackedWeights) -> None:
