@@ -8,7 +8,7 @@ import errno
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
 from ort_lite.errors import Fail
@@ -19,14 +19,15 @@ from ort_lite.load.spans import Backing
 class MappedFile(Backing):
     """A whole file mapped into memory. The file stays open, so that changes can be detected."""
 
-    __slots__ = ("_descriptor", "_modified")
+    __slots__ = ("_descriptor", "_map", "_modified")
 
     def __init__(self, file: OpenFile) -> None:
         """Map the file. Raises OSError if that fails."""
         descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, descriptor)
         self._descriptor, self._modified = descriptor, file.state.st_mtime_ns
-        super().__init__(mmap.mmap(descriptor, file.size, access=mmap.ACCESS_READ), file.path)
+        self._map = mmap.mmap(descriptor, file.size, access=mmap.ACCESS_READ)
+        super().__init__(self._map, file.path)
 
     def check(self) -> None:
         """Raise Fail if the size or modification time has changed since the file was mapped. One system call."""
@@ -37,6 +38,11 @@ class MappedFile(Backing):
                 f"{self.name} is mapped (mmap=True) and has changed since the session was made, with {self.nbytes:,} bytes: now {now}. "
                 "Make the session again; replace files by renaming others to their names, or make sessions without mmap"
             )
+
+    def give_back(self) -> None:
+        """Take the pages out of the process, which packing has read. Those that runs read come back from the system's page cache."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 _alive: WeakValueDictionary[tuple[int, ...], MappedFile] = WeakValueDictionary()
@@ -54,14 +60,12 @@ def map_file(file: OpenFile) -> MappedFile:
     return known
 
 
-def checks(owners: Iterable[object]) -> Callable[[], None] | None:
-    """Return a function that checks the mapped files among the owners of spans; None if there are none."""
-    files = list({id(owner): owner for owner in owners if isinstance(owner, MappedFile)}.values())
-    if not files:
-        return None
+def mapped_files(owners: Iterable[object]) -> list[MappedFile]:
+    """Return the mapped files among the owners of spans, each once."""
+    return list({id(owner): owner for owner in owners if isinstance(owner, MappedFile)}.values())
 
-    def check() -> None:
-        for file in files:
-            file.check()
 
-    return check
+def check_files(files: Iterable[MappedFile]) -> None:
+    """Raise Fail if one of the files has changed."""
+    for file in files:
+        file.check()

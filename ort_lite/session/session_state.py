@@ -39,6 +39,7 @@ from ort_lite.session.simplify import form_to_save
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.load.mapped import MappedFile
     from ort_lite.session.creation import CreationReport, CreationTrace
     from ort_lite.session.explanation import Explanation
 
@@ -133,7 +134,7 @@ def make_state(
     with _report(options, events) as (report, span), span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
-        check = _check_of_files(model, source, given)
+        files = _mapped_files(model, source, given)
         about = metadata(model)
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
         overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
@@ -161,8 +162,10 @@ def make_state(
 
     def ready(prepared: Prepared) -> Ready:
         made = _ready(prepared, events, session_memory, workers)
-        if check is not None:
-            made.check_before_runs(check)
+        if files:
+            from ort_lite.load.mapped import check_files
+
+            made.check_before_runs(partial(check_files, files))
         return made
 
     unchecked = chosen.replace(listed=False)  # the model itself has been checked for unused providers
@@ -174,6 +177,8 @@ def make_state(
     if profiler is not None:
         profiler.attach(partial(_collect, chosen.providers, prepared.assignment, events))
     heap.give_back()
+    for file in files:
+        file.give_back()
     if log.hears(options, log.INFO):
         _tell(options, prepared, perf_counter_ns() - begin)
     return SessionState(
@@ -193,14 +198,14 @@ def make_state(
     )
 
 
-def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments) -> Callable[[], None] | None:
-    """Return a function that raises Fail if a mapped weight file has changed; None without such files."""
+def _mapped_files(model: Model, source: ModelSource | Model, given: Arguments) -> "list[MappedFile]":
+    """Return the mapped files that have the model's weights."""
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
-        return None
-    from ort_lite.load.mapped import checks
+        return []
+    from ort_lite.load.mapped import mapped_files
     from ort_lite.load.tensors import model_tensors
 
-    return checks(span.owner for slot in model_tensors(model) if (span := slot.span) is not None)
+    return mapped_files(span.owner for slot in model_tensors(model) if (span := slot.span) is not None)
 
 
 def _collect(

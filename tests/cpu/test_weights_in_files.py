@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,3 +122,17 @@ def test_weights_are_freed_without_the_garbage_collector(tmp_path: Path, filters
         assert not any(array.shape == SHAPE and np.array_equal(array, filters) for array in shared._known.values())
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the pages of a mapping are counted in /proc")
+def test_pages_of_a_mapped_file_are_given_back_when_weights_are_packed(tmp_path: Path, filters: Array) -> None:
+    made = ort_lite.InferenceSession(save(tmp_path, filters), providers=["CPUExecutionProvider"], mmap=True)
+    resident = [
+        int(part.split("Rss:")[1].split()[0])
+        for part in Path("/proc/self/smaps").read_text().split("VmFlags")
+        if str(tmp_path / "weights") in part
+    ]
+    assert resident == [0]
+    copied = session(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(made.run(None, IMAGE)[0], copied.run(None, IMAGE)[0])
+    assert np.asarray(weight(made)).tobytes() == filters.tobytes()
