@@ -1,4 +1,4 @@
-"""Where the positions of a resized axis lie among those of its input."""
+"""Coordinates of resized axes: the position of each output among the inputs."""
 
 from typing import Any, NamedTuple
 
