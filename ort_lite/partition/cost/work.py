@@ -1,7 +1,8 @@
 """The work in a node: arithmetic and bytes, from its shapes and the traits of its operator.
 
 `operations` counts what the definition of an operator says; a multiplication and an addition are two, and any function of one element
-counts as one: a sum like an error function. `work` is the rough estimate for costs that nobody measured.
+counts as one: a sum like an error function. `arithmetic` is the element
+type in which a CPU can compute them. `work` is the rough estimate for costs that nobody measured.
 """
 
 import math
@@ -21,6 +22,8 @@ Formula = Callable[[Node, Sizes, int], float]
 
 _ABSENT = 1 << 30
 """The place of an input that no node has."""
+_BYTES = {"int8", "uint8"}
+_LEVEL_OF_INT8 = 4
 _USUAL = 8.0
 """Operations for each element, where `work` knows no better."""
 
@@ -74,6 +77,27 @@ def operations(node: Node, size: Sizes) -> float:
     """Operations by the definition of the operator. Raises KeyError as `size` does."""
     known = traits(node)
     return 0.0 if known.moves else _count(known.operations, node, size)
+
+
+def arithmetic(node: Node) -> str:
+    """Return the narrowest element type in which the products of a node can be computed: "int8", "bfloat16" or "float32".
+
+    Operands count as what they are behind a Cast or a DequantizeLinear. The float operand of a product by blocks of few bits may be
+    rounded to int8 if its accuracy level says so.
+    """
+    if traits(node).operations.partition("(")[0] not in _EXACT:
+        return "float32"
+    types = {_type_behind(value) for value in node.inputs[:2]}
+    if types & _BYTES and (not node.attr("block_size", 0) or node.attr("accuracy_level", 0) == _LEVEL_OF_INT8):
+        return "int8"
+    return "bfloat16" if types == {"bfloat16"} else "float32"
+
+
+def _type_behind(value: Value | None) -> str | None:
+    producer = value.producer if value is not None else None
+    if producer is not None and (traits(producer).dequantizes or traits(producer).typed == "to"):
+        value = producer.inputs[0]
+    return value.dtype if value is not None else None
 
 
 def bytes_read(node: Node, place: int, size: float, written: float) -> float:

@@ -17,6 +17,7 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, describe, format_error
 from ort_lite.native.calibration import read_factors, write_factors
 from ort_lite.native.cpu import runnable
+from ort_lite.record import asdict
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
 from ort_lite.tools.cli.benchmark.candidates import NodeCandidates, factors_of, measure_candidates, show_candidates
@@ -214,12 +215,11 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
         source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
     ) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
-    limits = peaks()
+    limits = peaks(arithmetics=[line.arithmetic for line in found.lines])
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     if arguments.json != "-":
         show(found, limits, rows, arguments.top, say)
-    peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
-    return {"seconds": found.seconds, "runs": found.runs, "peaks_of_a_core": peak, "nodes": rows}
+    return {"seconds": found.seconds, "runs": found.runs, "peaks_of_a_core": asdict(limits), "nodes": rows}
 
 
 # Candidates

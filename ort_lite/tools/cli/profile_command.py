@@ -8,6 +8,7 @@ from typing import Any
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import SessionOptions
+from ort_lite.record import asdict
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import row_of, show
 from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu, peaks
@@ -28,13 +29,12 @@ def main(arguments: Namespace) -> None:
         found = profile(session, feeds, arguments.seconds)
     if arguments.trace:
         _write_trace(arguments, options, feeds)
-    limits = peaks()
+    limits = peaks(arithmetics=[line.arithmetic for line in found.lines])
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     totals = _totals(found.lines)
     if arguments.json:
-        peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
         told = {"cpu": cpu()[0], "threads": arguments.threads, "seconds": found.seconds, "runs": found.runs}
-        print_json("profile", {**told, "peaks_of_a_core": peak, "nodes": rows, "operators": totals})
+        print_json("profile", {**told, "peaks_of_a_core": asdict(limits), "nodes": rows, "operators": totals})
         return
     show(found, limits, rows, arguments.top)
     print_text("")

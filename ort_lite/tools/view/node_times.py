@@ -10,20 +10,21 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
+from ort_lite.partition.cost.work import Sizes, arithmetic, bytes_read, nbytes, operations
 from ort_lite.provider.compiled import KernelChoice
 from ort_lite.record import Record
 
 FEWEST, MOST = 3, 200
 """Runs that are recorded."""
 
+_ARITHMETICS = ("float32", "bfloat16", "int8")
 Span = tuple[int, int]
 """When a run began and ended."""
 
 
 class NodeTime(Record):
     """The time of a node or group in one run. `name` is that of the event, with "+" between fused nodes; `share` is the part of the
-    whole run.
+    whole run. `arithmetic` is the element type of its products.
 
     `nbytes` counts the tensors that go in and out, each once. `operations` is None if it depends on data. `nodes` are the names of
     the group, which is empty for what providers insert. `kernel` and `runner_up` are candidates that can compute it, "" if unknown.
@@ -39,6 +40,7 @@ class NodeTime(Record):
     nodes: tuple[str, ...] = ()
     kernel: str = ""
     runner_up: str = ""
+    arithmetic: str = "float32"
     predicted: float | None = None
     """The predicted seconds of the kernel in one thread, at nominal sizes of open dimensions; None if there is no prediction."""
 
@@ -165,9 +167,13 @@ def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: fl
             made = sum(operations(node, size) for node in group)
     except KeyError:
         made = None
-    return NodeTime(
-        name, operator, shapes, seconds, seconds / whole if whole else 0.0, moved, made, tuple(node.name for node in group)
-    )
+    share, names = seconds / whole if whole else 0.0, tuple(node.name for node in group)
+    product = max(map(arithmetic, group), key=_narrowness, default=_ARITHMETICS[0])
+    return NodeTime(name, operator, shapes, seconds, share, moved, made, names, arithmetic=product)
+
+
+def _narrowness(name: str) -> int:
+    return _ARITHMETICS.index(name)
 
 
 def _traffic(group: Sequence[Node], size: Sizes) -> tuple[str, float]:

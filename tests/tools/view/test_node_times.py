@@ -164,10 +164,52 @@ def test_the_nearer_limit_counts(operations: float | None, nbytes: float, thread
     assert Peaks(operations=100.0, bandwidth=10.0).share(operations, nbytes, 1.0, threads) == expected
 
 
+def test_arithmetics_have_peaks_of_their_own() -> None:
+    limits = Peaks(operations=100.0, bandwidth=10.0, products={"int8": 400.0})
+    assert [limits.bound(50.0, 1.0, 1, name)[0] for name in ("float32", "int8", "bfloat16")] == [0.5, 0.125, 0.5]
+
+
+def test_copies_of_few_bytes_have_the_bandwidth_of_caches() -> None:
+    limits = Peaks(operations=1.0, bandwidth=10.0, caches={1 << 16: 80.0, 1 << 20: 40.0})
+    assert [limits.bound(0.0, n, 1)[0] for n in (8, 1 << 16, 1 << 18, 1 << 20)] == [
+        n / r for n, r in ((8, 80), (1 << 16, 80), (1 << 18, 60), (1 << 20, 40))
+    ]
+    assert limits.bound(0.0, 1 << 28, 1)[0] == (1 << 28) / 10
+    assert limits.bound(0.0, 1 << 17, 2)[0] == (1 << 16) / 80, "each thread moves half"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("(float[4,8] x, float[8,8] w) => (float[4,8] y) { [m] y = MatMul(x, w) }", "float32"),
+        ("(uint8[4,8] x, int8[8,8] w) => (int32[4,8] y) { [m] y = MatMulInteger(x, w) }", "int8"),
+        ("(bfloat16[4,8] x, bfloat16[8,8] w) => (bfloat16[4,8] y) { [m] y = MatMul(x, w) }", "bfloat16"),
+        ("(float16[4,8] x, float16[8,8] w) => (float16[4,8] y) { [m] y = MatMul(x, w) }", "float32"),
+        (
+            """(uint8[4,8] x, int8[8,8] w, float s, float t) => (float[4,8] y) {
+            a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) [m] y = MatMul(a, b) }""",
+            "int8",
+        ),
+    ],
+)
+def test_products_have_the_arithmetic_of_their_operands(body: str, expected: str) -> None:
+    model = text(body)
+    random = np.random.default_rng(0)
+    kinds = {value.name: onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type) for value in model.graph.input}
+    shapes = {v.name: [dim.dim_value for dim in v.type.tensor_type.shape.dim] for v in model.graph.input}
+    feeds = {name: np.asarray(random.integers(1, 3, shapes[name])).astype(kinds[name]) for name in shapes}
+    (line,) = (line for line in profiled(model, feeds).lines if "MatMul" in line.operator)
+    assert line.arithmetic == expected
+
+
 def test_peaks_are_measured() -> None:
-    found = peaks(0)
+    found = peaks(0, ["int8", "bfloat16"])
     assert found.operations > 1e8
     assert found.bandwidth > 1e7
+    assert found.products.keys() == {"int8", "bfloat16"}
+    assert found.products["bfloat16"] >= found.operations
+    assert list(found.caches.values()) == sorted(found.caches.values(), reverse=True)
+    assert min(found.caches.values()) >= found.bandwidth
 
 
 def test_a_cpu_has_its_name_and_its_vectors() -> None:

@@ -18,8 +18,8 @@ PREDICTIONS = (
     "those of this run."
 )
 ABOVE_PEAK = (
-    "More than 100% of peak: the operands were in a cache, which is faster than the memory that the peak measures, or the kernel "
-    "needs fewer operations than the operator's definition (Winograd convolutions, products of small integers)."
+    "More than 100% of peak: the operands were in a faster cache than those of a copy of their size, or the kernel needs fewer "
+    "operations than the operator's definition (Winograd convolutions)."
 )
 WIDEST = 40
 """Characters of a name in the table: names of many nodes that became one are long, and JSON has them whole."""
@@ -27,7 +27,7 @@ WIDEST = 40
 
 def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
     """Return a row of the table as plain data."""
-    share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
+    share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads, line.arithmetic)
     return asdict(line) | {"of_peak": share, "limit": limit}
 
 
