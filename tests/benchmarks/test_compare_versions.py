@@ -14,7 +14,7 @@ from tests.benchmarks.compare import measure
 from tests.benchmarks.compare.cases import Case
 from tests.benchmarks.compare.lines import count
 from tests.benchmarks.compare.measure import LIMITS, Figure, Trio, measure_run, measure_starts, measure_wheels
-from tests.benchmarks.compare.processes import Failed, Worker, start, workers
+from tests.benchmarks.compare.processes import Failed, Worker, start, timer_of, workers
 from tests.benchmarks.compare.report import Report
 from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, interval, suspicious, undecided
 from tests.benchmarks.compare.sides import Side
@@ -123,7 +123,7 @@ def test_a_version_that_spins_for_longer_is_named(
 ) -> None:
     monkeypatch.setattr(measure, "CONFIRMATIONS", 2)
     trio = Trio(version(tmp_path / "changed", seconds), version(tmp_path / "base"))
-    with workers(trio.sides(), 1) as pool:
+    with workers(trio.programs(), 1) as pool:
         figure = measure_run(trio, pool, case(tmp_path), 1)
     assert figure.worse == worse
     assert figure.comparison is not None
@@ -134,7 +134,7 @@ def test_a_version_that_spins_for_longer_is_named(
 def test_a_model_that_fails_in_the_changed_version_alone_is_worse(tmp_path: Path) -> None:
     able = version(tmp_path / "base", code=PACKAGE.replace('raise ValueError("no such operator")', "pass"))
     trio = Trio(version(tmp_path / "changed"), able)
-    with workers(trio.sides(), 1) as pool:
+    with workers(trio.programs(), 1) as pool:
         figure = measure_run(trio, pool, case(tmp_path, "broken"), 1)
         assert figure.failure == "changed: ValueError: no such operator"
         assert figure.worse
@@ -143,7 +143,7 @@ def test_a_model_that_fails_in_the_changed_version_alone_is_worse(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_process_that_ends_costs_one_model(tmp_path: Path) -> None:
-    with Worker(version(tmp_path / "base")) as worker:
+    with Worker(timer_of(version(tmp_path / "base"))) as worker:
         fatal, good = case(tmp_path, "fatal"), case(tmp_path)
         with pytest.raises(Failed, match="status 3: it said nothing"):
             worker.open(fatal.model, fatal.feeds, 1)

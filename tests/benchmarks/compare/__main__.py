@@ -23,7 +23,7 @@ from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 from tests.benchmarks.compare.cases import STARTS, Case, write_cases
 from tests.benchmarks.compare.lines import lines_of_code
 from tests.benchmarks.compare.measure import Figure, Task, Trio, measure_run, measure_starts, measure_wheels
-from tests.benchmarks.compare.processes import Failed, Worker, workers
+from tests.benchmarks.compare.processes import Failed, Worker, timer_of, workers
 from tests.benchmarks.compare.report import Report
 from tests.benchmarks.compare.sides import ROOT, Side, digest, prepare_commit, prepare_working_tree
 
@@ -88,7 +88,7 @@ def _warm(side: Side, cases: Sequence[Case]) -> None:
     path = side.kernels.with_name("warmed.json")
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     warmed = {*known.get("cases", ())} if known.get("wheel") == digest(side) else set()
-    with Worker(side) as worker:
+    with Worker(timer_of(side)) as worker:
         for case in cases:
             if str(case.model) not in warmed:
                 try:
@@ -116,7 +116,7 @@ def _measure(arguments: argparse.Namespace, trio: Trio, cases: Sequence[Case], c
 def _tasks(arguments: argparse.Namespace, trio: Trio, cases: Sequence[Case], stack: ExitStack) -> Iterator[tuple[str, Task]]:
     for threads in (1, 2) if arguments.full and cores() > 1 else (1,):
         timed = [case for case in cases if f"{case.kind}s" in arguments.only]
-        pool = stack.enter_context(workers(trio.sides(), threads)) if timed else []
+        pool = stack.enter_context(workers(trio.programs(), threads)) if timed else []
         for case in timed:
             yield case.name, partial(_one, partial(measure_run, trio, pool, case, threads))
     kinds = ["start"] * ("startup" in arguments.only) + ["memory"] * ("size" in arguments.only)

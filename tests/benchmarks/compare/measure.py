@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ort_lite.record import Record
 from tests.benchmarks.compare.cases import Case
-from tests.benchmarks.compare.processes import Failed, Worker, start, workers
+from tests.benchmarks.compare.processes import Failed, Program, Worker, start, timer_of, workers
 from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, suspicious, undecided
 from tests.benchmarks.compare.sides import Side
 
@@ -56,30 +56,39 @@ class Trio(Record):
     def sides(self) -> tuple[Side, Side, Side]:
         return self.changed, self.base, self.base
 
+    def programs(self) -> list[Program]:
+        return [timer_of(side) for side in self.sides()]
+
 
 def measure_run(trio: Trio, pool: Sequence[Worker], case: Case, threads: int) -> Figure:
     """Compare the times of a run. Raises nothing: a version that fails is a Figure with its error."""
     limits, name = LIMITS[case.kind], f"{case.name}, {threads} thread{'s' * (threads > 1)}"
     try:
-        groups = [_runs(pool, case, threads, SESSIONS)]
+        groups = [Group(*time_runs(pool, case, threads, SESSIONS))]
         if suspicious(compare(groups), limits):
             while len(groups) <= CONFIRMATIONS and (len(groups) == 1 or undecided(compare(groups[1:]), limits, CONFIRMATIONS)):
-                with workers(trio.sides(), threads) as fresh:
-                    groups.append(_runs(fresh, case, threads, 2 * SESSIONS))
+                with workers(trio.programs(), threads) as fresh:
+                    groups.append(Group(*time_runs(fresh, case, threads, 2 * SESSIONS)))
     except Failed as error:
         return _failed(trio, case, threads, name, error)
     return _figure(case.kind, name, groups)
 
 
-def _runs(pool: Sequence[Worker], case: Case, threads: int, sessions: int) -> Group:
+def time_runs(pool: Sequence[Worker], case: Case, threads: int, sessions: int) -> list[tuple[float, ...]]:
+    """Return the samples of each process in seconds. The processes take turns. Raises Failed."""
     samples: list[list[float]] = [[] for _ in pool]
     for session in range(sessions):
         seconds = max(worker.open(case.model, case.feeds, threads) for worker in pool)
         count = max(1, ceil(BLOCK / seconds)) if seconds else 1
-        for turn in range(ROUNDS):
-            for k in _order(len(pool), session * ROUNDS + turn):
-                samples[k].append(pool[k].run(count))
-    return Group(*map(tuple, samples))
+        for turn in range(session * ROUNDS, (session + 1) * ROUNDS):
+            take_turns(pool, turn, count, samples)
+    return list(map(tuple, samples))
+
+
+def take_turns(pool: Sequence[Worker], turn: int, count: int, samples: Sequence[list[float]]) -> None:
+    """Append one sample of each process: the median of `count` runs."""
+    for k in _order(len(pool), turn):
+        samples[k].append(pool[k].run(count))
 
 
 def _order(count: int, turn: int) -> list[int]:
@@ -92,7 +101,7 @@ def _failed(trio: Trio, case: Case, threads: int, name: str, error: Failed) -> F
     """Say which version fails. One that fails in both is no change."""
     failures = {}
     for label, side in (("changed", trio.changed), ("base", trio.base)):
-        with Worker(side) as worker:
+        with Worker(timer_of(side)) as worker:
             try:
                 worker.open(case.model, case.feeds, threads)
             except Failed as reason:

@@ -5,11 +5,11 @@ import os
 import selectors
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tests.benchmarks.compare.sides import Side
 
@@ -23,35 +23,48 @@ class Failed(Exception):
     """A version could not load or run a model; the text says why."""
 
 
-class Worker:
-    """A process of one version that opens a session at a time and runs it as often as it is told."""
+class Program(NamedTuple):
+    """What a worker runs: a command line that answers as worker.py does, and its variables."""
 
-    def __init__(self, side: Side, cores: Iterable[int] | None = None) -> None:
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+def timer_of(side: Side) -> Program:
+    """Return the program that times one version."""
+    return Program([str(side.python), str(WORKER)], side.environment())
+
+
+class Worker:
+    """A process of one version or runtime that opens a session at a time and runs it as often as it is told."""
+
+    def __init__(self, program: Program, cores: Iterable[int] | None = None) -> None:
         """`cores`: those that it may use, all if None."""
-        self.side, self._cores = side, cores
+        self._program, self._cores = program, cores
         self._start()
 
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the worker
         self._process = subprocess.Popen(
-            [str(self.side.python), str(WORKER)],
+            self._program.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=self.side.environment(),
+            env=self._program.environment,
         )
         if self._cores is not None:
             os.sched_setaffinity(self._process.pid, self._cores)
 
     def open(self, model: Path, feeds: Path, threads: int) -> float:
         """Create a session and return the seconds of a run. Raises Failed."""
-        return self._ask({"open": str(model), "feeds": str(feeds), "threads": threads})
+        return float(self.ask({"open": str(model), "feeds": str(feeds), "threads": threads})["seconds"])
 
     def run(self, count: int) -> float:
         """Return the median of `count` runs in seconds. Raises Failed."""
-        return self._ask({"run": count})
+        return float(self.ask({"run": count})["seconds"])
 
-    def _ask(self, command: dict[str, Any]) -> float:
+    def ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Send a command and return the answer. Raises Failed."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -65,10 +78,10 @@ class Worker:
             line = b""
         if not line:
             raise Failed(self._last_words())
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise Failed(answer["error"])
-        return float(answer["seconds"])
+        return answer
 
     def _last_words(self) -> str:
         """Say why the process ended, and start another one for the next model."""
@@ -92,11 +105,11 @@ class Worker:
 
 
 @contextmanager
-def workers(sides: Iterable[Side], threads: int) -> Iterator[list[Worker]]:
-    """Start a worker of each side. With one thread all share one core, so that they meet the same machine."""
+def workers(programs: Iterable[Program], threads: int) -> Iterator[list[Worker]]:
+    """Start a worker of each program. With one thread all share one core, so that they meet the same machine."""
     cores = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
-        yield [stack.enter_context(Worker(side, cores[:1] if threads == 1 else None)) for side in sides]
+        yield [stack.enter_context(Worker(program, cores[:1] if threads == 1 else None)) for program in programs]
 
 
 def start(side: Side, model: Path | None = None, feeds: Path | None = None, cold: bool = False) -> dict[str, float]:
