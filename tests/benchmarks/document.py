@@ -6,12 +6,13 @@ from pathlib import Path
 from ort_lite.tools.cli.benchmark.comparison import NOISE
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement
 from tests.benchmarks.rows import row_names
+from tests.benchmarks.speed_chart import RIVALS
 from tests.benchmarks.summary import SLOWER, Comparison, CpuSummary, by_cpu, comparison, cpu_summaries
+from tests.benchmarks.zoo.catalog import ZOO
 
 DOCS = RECORD.parent
 BEGIN = "<!-- Generated from docs/performance.jsonl by `python -m tests.benchmarks.table`. Don't edit. -->\n"
 END = "<!-- End of the generated part. -->\n"
-RIVALS = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
 MEAN, DIFFERS = "geometric mean", "results differ"
 CHOSEN = ("light_resnet50", "attention block, 12 heads, 128 x 384", "GEMM 512", "depthwise-separable block, 96 at 56")
 """Rows in docs/why.md, the slow ones among them."""
@@ -68,22 +69,42 @@ def readme(measurements: Sequence[Measurement]) -> str:
     for summary in summaries:
         means = [[_mean(found).strip("*") for (r, _), found in summary.comparisons.items() if r == rival] for rival in rivals]
         lines.append([summary.name, *(" / ".join(of_rival) for of_rival in means)])
-        losses += [f"- {loss}" for rival in rivals if (loss := _losses_of(summary, rival))]
+        losses += [f"- {loss}" for rival in rivals if (loss := _losses_of(summary.name, summary.measurements, rival))]
     text = table(["CPU", *(f"vs. {_rival(rival)}, 1 / 2 threads" for rival in rivals)], lines)
     count = max(found.count for summary in summaries for found in summary.comparisons.values())
+    zoo = [(name, [m for m in of_cpu if m.kind == "zoo"]) for name, of_cpu in by_cpu(measurements)]
+    modern = [_modern(name, found) for name, found in zoo if found]
+    losses += [f"- {loss}" for name, found in zoo for rival in _rivals(found) if (loss := _losses_of(name, found, rival))]
     lost = "Rows in which ort-lite is slower, with 1 / 2 threads:\n\n" + "\n".join(losses) if losses else "No row is slower."
-    return f"Geometric means over {count} models and operators:\n\n{text}\n{lost}"
+    return "\n".join([f"Geometric means over {count} models and operators:\n\n{text}", *modern, lost])
 
 
-def _losses_of(summary: CpuSummary, rival: str) -> str:
+def _modern(name: str, zoo: Sequence[Measurement]) -> str:
+    """The table of modern models for the README: some rows of the zoo, and the means of all."""
+    cells, rivals, comparisons = _cells(zoo), _rivals(zoo), _comparisons(zoo)
+    counts = sorted({m.threads for m in zoo})
+    lines = []
+    for title, entry in ZOO.items():
+        found = [[cells.get((title, rival, n)) for n in counts] for rival in rivals]
+        times = [next((m.ours for m in of_count if m is not None), None) for of_count in zip(*found, strict=True)]
+        if entry.headline and any(times):
+            lines.append([entry.title, " / ".join(map(_time, times)), *(" / ".join(map(_ratio, row)) for row in found)])
+    means = [" / ".join(_mean(comparisons.get((rival, n))).strip("*") for n in counts) for rival in rivals]
+    count = len({m.name for m in zoo})
+    columns = ["modern models", "ort-lite, 1 / 2 threads", *(f"vs. {_rival(rival)}" for rival in rivals)]
+    lines.append([f"geometric mean of all {count}", "", *means])
+    return f"Models that people deploy today, with random weights, on {name}:\n\n{table(columns, lines)}"
+
+
+def _losses_of(cpu: str, measurements: Iterable[Measurement], rival: str) -> str:
     """Name the rows of a CPU that are slower than a rival with any number of threads, the slowest first."""
     ratios: dict[str, list[float]] = {}
-    for m in summary.measurements:
+    for m in measurements:
         if m.rival == rival and m.ratio is not None:
-            ratios.setdefault(m.title, []).append(m.ratio)
+            ratios.setdefault(_name(m.title, code=False), []).append(m.ratio)
     slower = sorted((title for title in ratios if min(ratios[title]) < SLOWER), key=lambda title: min(ratios[title]))
     rows = "; ".join(f"{title} ({' / '.join(f'{ratio:.2f}' for ratio in ratios[title])})" for title in slower)
-    return f"{summary.name}, compared with {_rival(rival)}: {rows}." if rows else ""
+    return f"{cpu}, compared with {_rival(rival)}: {rows}." if rows else ""
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -> str:
@@ -113,6 +134,9 @@ def _cpu_section(measurements: Sequence[Measurement], summary: CpuSummary | None
         yield _figures(summary.measurements, [name for name in row_names() if name in names])
     others = [m for m in measurements if m.kind == "model" and m.name not in row_names()]
     operators = [m for m in measurements if m.kind == "operator"]
+    if zoo := [m for m in measurements if m.kind == "zoo"]:
+        yield f"### Modern models\n\n{_facts(zoo, _comparisons(zoo))}"
+        yield _figures(zoo, [name for name in ZOO if name in {m.name for m in zoo}])
     if others:
         yield f"### Other models\n\n{_facts(others, _comparisons(others))}"
         yield _figures(others, sorted({m.title for m in others}))
@@ -173,18 +197,19 @@ def _figures(measurements: Sequence[Measurement], titles: Iterable[str]) -> str:
     counts = sorted({m.threads for m in measurements})
     columns = [""]
     for n in counts:
-        columns += [f"{name}, {_threads(n)}" for name in ("ort-lite", *map(_rival, rivals))]
+        columns += [f"{name}, {_threads(n)}" for name in ("ort-lite", "of the roofline", *map(_rival, rivals))]
     lines = []
     for title in titles:
         line = [_name(title, code=measurements[0].kind == "operator")]
         for n in counts:
             found = [cells.get((title, rival, n)) for rival in rivals]
-            line += [_time(next((m.ours for m in found if m is not None), None)), *map(_cell, found)]
+            own = next((m for m in found if m is not None), None)
+            line += [_time(own.ours if own else None), _of_roofline(own), *map(_cell, found)]
         lines.append(line)
     comparisons, mean = _comparisons(measurements), [MEAN]
     for n in counts:
         means = (comparisons.get((rival, n)) for rival in rivals)
-        mean += ["", *map(_mean, means)]
+        mean += ["", "", *map(_mean, means)]
     kept = [k for k in range(len(columns)) if k == 0 or any(line[k] for line in lines)]
     return table([columns[k] for k in kept], ([line[k] for k in kept] for line in [*lines, mean]))
 
@@ -200,6 +225,10 @@ def _cell(found: Measurement | None) -> str:
     time = f" ({_time(found.theirs)})" if found.theirs else ""
     noise = f", noise {abs((found.noise or 1) - 1):.0%}" if _noisy(found) else ""
     return f"{_ratio(found)}{time}{noise}"
+
+
+def _of_roofline(found: Measurement | None) -> str:
+    return f"{found.roofline / found.ours:.0%}" if found and found.roofline and found.ours else ""
 
 
 def _mean(found: Comparison | None) -> str:
@@ -225,7 +254,7 @@ def _noisy(found: Measurement) -> bool:
 
 def _name(title: str, code: bool) -> str:
     """The name of a row. Those of operators hold characters that Markdown would take for its own."""
-    return f"`{title}`" if code else title
+    return f"`{title}`" if code else ZOO[title].title if title in ZOO else title
 
 
 def _time(seconds: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from ort_lite.record import Record, asdict
 
 RECORD = Path(__file__).parents[2] / "docs" / "performance.jsonl"
-KINDS = ("model", "operator")
+KINDS = ("model", "operator", "zoo")
 AGREEMENT = 2e-3
 """How far a ratio may be off from its rounded times."""
 DECIMALS, DIGITS = 3, 4
@@ -26,8 +26,11 @@ class InvalidRecord(ValueError):
 class Measurement(Record):
     """One model or operator on one CPU, compared with a rival. Times are in seconds; what is not known is None or empty.
 
+    `kind` is "zoo" for a model of tests/benchmarks/zoo. `roofline` is the shortest time that the peaks of the machine allow.
+
     `name` of an operator is its type; `shapes` and `attributes` are then as tests/benchmarks/operators.txt has them, with a * for
-    a constant. `ratio` is the rival's time over ort-lite's, None where the results differ. `noise` is the rival's ratio to itself.
+    a constant. `ratio` is the rival's time over ort-lite's, None where the results differ. `noise` is the rival's ratio to itself,
+    in the zoo always onnxruntime's.
     """
 
     kind: str
@@ -44,6 +47,7 @@ class Measurement(Record):
     theirs: float | None = None
     ratio: float | None = None
     noise: float | None = None
+    roofline: float | None = None
     differs: bool = False
     version: str = ""
     date: str = ""
@@ -60,9 +64,9 @@ class Measurement(Record):
     @property
     def title(self) -> str:
         """The name of the row that was measured."""
-        if self.kind == "model":
-            return self.name
-        return " ".join([self.name, *self.shapes, *self.attributes, self.dtype])
+        if self.kind == "operator":
+            return " ".join([self.name, *self.shapes, *self.attributes, self.dtype])
+        return self.name
 
     def as_json(self) -> str:
         """A line of the record. Fields with nothing in them are left out."""
@@ -73,7 +77,7 @@ class Measurement(Record):
 FIELDS = Measurement.__match_args__
 REQUIRED = ("kind", "name", "threads", "cpu", "rival", "version")
 LISTS = ("features", "shapes", "attributes")
-NUMBERS = ("ours", "theirs", "ratio", "noise", "seconds")
+NUMBERS = ("ours", "theirs", "ratio", "noise", "roofline", "seconds")
 COUNTS = ("threads", "cores")
 
 

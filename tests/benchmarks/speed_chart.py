@@ -1,48 +1,86 @@
-"""The chart of docs/index.md: how many times as fast as onnxruntime the benchmark rows are, drawn from the performance record."""
+"""Charts of how many times as fast as other runtimes ort-lite is, drawn from the performance record."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import log2
 from pathlib import Path
 
 from tests.benchmarks.record import Measurement
+from tests.benchmarks.zoo.catalog import ZOO
 
-CHART = Path(__file__).parents[2] / "docs" / "pictures" / "speed.svg"
-RIVAL, THREADS = "onnxruntime", 1
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+RIVALS = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
+THREADS = 1
 WIDTH, LABELS, ROW, TOP = 900, 300, 22, 58
 TICKS = (0.5, 1, 2, 4, 8, 16)
 COLOURS = ("#3949ab", "#00897b", "#f4511e", "#8e24aa")
-"""One for each CPU. Readable on white and on black."""
+"""One for each series. Readable on white and on black."""
+
+Series = Mapping[str, Mapping[str, float]]
+"""Ratios by name of the series and of the row."""
 
 
 def speed_chart(measurements: Sequence[Measurement]) -> str:
-    """Return the chart as SVG: a bar for each row and CPU, on a logarithmic scale; bars to the right of 1 are faster."""
-    chosen = [m for m in measurements if m.kind == "model" and m.rival == RIVAL and m.threads == THREADS and m.ratio]
-    cpus = sorted({m.cpu for m in chosen if sum(other.cpu == m.cpu for other in chosen) == _most(chosen)})
-    names = sorted({m.name for m in chosen if m.cpu in cpus})
-    ratios = {(m.name, m.cpu): m.ratio for m in chosen}
+    """Return the chart of the benchmark rows compared with onnxruntime: a bar for each row and CPU.
+
+    Undated measurements are of older versions, and left out. Of a CPU with several sets of features, the latest counts.
+    """
+    chosen = [m for m in latest(measurements, "model") if m.rival == "onnxruntime"]
+    series: dict[str, dict[str, float]] = {}
+    for m in chosen:
+        if m.ratio is not None:
+            series.setdefault(m.cpu, {})[m.name] = m.ratio
+    most = max(map(len, series.values()), default=0)
+    whole = {cpu: ratios for cpu, ratios in sorted(series.items()) if len(ratios) == most}
+    return draw(
+        f"Times as fast as onnxruntime, {THREADS} thread", whole, sorted({name for found in whole.values() for name in found})
+    )
+
+
+def zoo_chart(measurements: Sequence[Measurement]) -> str:
+    """Return the chart of the zoo on the CPU that was measured last: a bar for each model and rival."""
+    found = latest(measurements, "zoo")
+    cpu = max(found, key=lambda m: m.date).cpu if found else ""
+    series: dict[str, dict[str, float]] = {label: {} for label in RIVALS.values()}
+    for m in found:
+        if m.cpu == cpu and m.name in ZOO and m.ratio is not None:
+            series[RIVALS[m.rival]][ZOO[m.name].title] = m.ratio
+    titles = [entry.title for entry in ZOO.values() if any(entry.title in ratios for ratios in series.values())]
+    return draw(f"Times as fast as other runtimes, {THREADS} thread, {cpu}".removesuffix(", "), series, titles)
+
+
+CHARTS: Mapping[Path, Callable[[Sequence[Measurement]], str]] = {
+    PICTURES / "speed.svg": speed_chart,
+    PICTURES / "zoo.svg": zoo_chart,
+}
+"""Every chart, and what draws it."""
+
+
+def latest(measurements: Sequence[Measurement], kind: str) -> list[Measurement]:
+    """Return the dated measurements with one thread of each CPU, as it was when it was measured last."""
+    dated = [m for m in measurements if m.kind == kind and m.threads == THREADS and m.date]
+    features = {m.cpu: m.features for m in sorted(dated, key=lambda m: m.date)}
+    return [m for m in dated if m.features == features[m.cpu]]
+
+
+def draw(title: str, series: Series, names: Sequence[str]) -> str:
+    """Return bars as SVG on a logarithmic scale. Those to the right of 1 are faster."""
     height = TOP + ROW * len(names) + 12
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12"',
         ' fill="#808080">',
-        f"<title>Speed of ort-lite as a multiple of onnxruntime's, {THREADS} thread</title>",
-        *_legend(cpus),
+        f"<title>{escape(title)}</title>",
+        *_legend(title, list(series)),
         *_grid(height),
     ]
+    thickness = (ROW - 4) / max(1, len(series))
     for row, name in enumerate(names):
         top = TOP + ROW * row
         parts.append(f'<text x="{LABELS - 8}" y="{top + 14}" text-anchor="end">{escape(name)}</text>')
-        for k, cpu in enumerate(cpus):
-            if (ratio := ratios.get((name, cpu))) is not None:
-                parts += _bar(
-                    ratio, top + 2 + k * (ROW - 4) / len(cpus), (ROW - 4) / len(cpus) - 1, COLOURS[k], f"{name}, {cpu}"
-                )
+        for k, (label, ratios) in enumerate(series.items()):
+            if name in ratios:
+                parts += _bar(ratios[name], top + 2 + k * thickness, thickness - 1, COLOURS[k], f"{name}, {label}")
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _most(measurements: Sequence[Measurement]) -> int:
-    """Return the number of rows of the CPU with the most."""
-    return max(sum(other.cpu == m.cpu for other in measurements) for m in measurements)
 
 
 def _x(ratio: float) -> float:
@@ -50,12 +88,12 @@ def _x(ratio: float) -> float:
     return LABELS + (log2(min(max(ratio, TICKS[0]), TICKS[-1])) - first) / (last - first) * (WIDTH - LABELS - 20)
 
 
-def _legend(cpus: Sequence[str]) -> list[str]:
-    lines = [f'<text x="{LABELS}" y="16">Times as fast as {RIVAL}, {THREADS} thread</text>']
-    for k, cpu in enumerate(cpus):
+def _legend(title: str, labels: Sequence[str]) -> list[str]:
+    lines = [f'<text x="{LABELS}" y="16">{escape(title)}</text>']
+    for k, label in enumerate(labels):
         left = 190 + 235 * k
         lines.append(f'<rect x="{left}" y="24" width="12" height="12" fill="{COLOURS[k]}"/>')
-        lines.append(f'<text x="{left + 18}" y="34">{escape(cpu)}</text>')
+        lines.append(f'<text x="{left + 18}" y="34">{escape(label)}</text>')
     return lines
 
 

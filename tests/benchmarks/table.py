@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from tests.benchmarks.document import PAGES, performance, regenerate
 from tests.benchmarks.operators import operator_names, operators
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, rounded, write
 from tests.benchmarks.rows import Row, rows
-from tests.benchmarks.speed_chart import CHART, speed_chart
+from tests.benchmarks.speed_chart import CHARTS
 
 THREADS = (1, 2)
 SECONDS = {"model": 3.0, "operator": 1.0}
@@ -53,14 +54,11 @@ def measure(row: Row, threads: int, against: Rival, seconds: float) -> Result:
 def measurement(row: Row, threads: int, result: Result, against: Rival, seconds: float) -> Measurement:
     """Return what the record says of a result on this machine."""
     assert result.ratio is not None and result.noise is not None
-    name, features = cpu()
     return Measurement(
         kind="operator" if row.operator else "model",
         name=row.operator or row.name,
         threads=threads,
-        cpu=name,
         rival=against.name,
-        features=features,
         shapes=row.shapes,
         attributes=row.attributes,
         dtype=row.dtype,
@@ -70,12 +68,23 @@ def measurement(row: Row, threads: int, result: Result, against: Rival, seconds:
         ratio=None if result.differences else round(result.ratio, DECIMALS),
         noise=round(result.noise, DECIMALS),
         differs=bool(result.differences),
-        version=ort_lite.__version__,
-        date=datetime.now(UTC).date().isoformat(),
         seconds=seconds,
-        cores=cores(),
-        numpy=np.__version__,
+        **here(),
     )
+
+
+def here() -> dict[str, Any]:
+    """Return the fields of a measurement that say where and when it is made."""
+    name, features = cpu()
+    today = datetime.now(UTC).date().isoformat()
+    return {
+        "cpu": name,
+        "features": features,
+        "version": ort_lite.__version__,
+        "date": today,
+        "cores": cores(),
+        "numpy": np.__version__,
+    }
 
 
 def of_folder(folder: Path) -> Iterator[Row]:
@@ -90,7 +99,9 @@ def update(arguments: argparse.Namespace) -> None:
     """Measure, and write the record after each row: an interruption loses no measurement."""
     against = rival(arguments.against)
     known = operator_names()
-    record = [m for m in read(arguments.record) if m.kind == "model" or m.title in known] if arguments.record.exists() else []
+    record = (
+        [m for m in read(arguments.record) if m.kind != "operator" or m.title in known] if arguments.record.exists() else []
+    )
     chosen = operators() if arguments.operators else of_folder(arguments.models) if arguments.models else rows()
     seconds = arguments.seconds if arguments.seconds is not None else SECONDS["operator" if arguments.operators else "model"]
     for row in chosen:
@@ -113,14 +124,15 @@ def forget(name: str, record: Path) -> None:
     write(kept, record)
 
 
-def render(arguments: argparse.Namespace) -> None:
-    """Regenerate the pages of the repository, or the one that --document names."""
-    measurements = read(arguments.record)
-    pages = {arguments.document: performance} if arguments.document else PAGES if arguments.record == RECORD else {}
+def render(record: Path, document: Path | None = None) -> None:
+    """Regenerate the pages and charts of the repository, or only the document."""
+    measurements = read(record)
+    pages = {document: performance} if document else PAGES if record == RECORD else {}
     for path, generate in pages.items():
         print(f"{path.name}: {'regenerated' if regenerate(path, generate(measurements)) else 'unchanged'}")
-    if arguments.document is None and arguments.record == RECORD:
-        CHART.write_text(speed_chart(measurements), encoding="utf-8")
+    if document is None and record == RECORD:
+        for path, draw in CHARTS.items():
+            path.write_text(draw(measurements), encoding="utf-8")
 
 
 def main() -> None:
@@ -142,7 +154,7 @@ def main() -> None:
         forget(arguments.forget, arguments.record)
     elif not arguments.render:
         update(arguments)
-    render(arguments)
+    render(arguments.record, arguments.document)
 
 
 if __name__ == "__main__":

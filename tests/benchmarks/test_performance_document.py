@@ -14,7 +14,7 @@ from tests.benchmarks.measurements import measured, operator
 from tests.benchmarks.operators import operator_names
 from tests.benchmarks.record import merge, read, write
 from tests.benchmarks.rows import row_names, rows
-from tests.benchmarks.speed_chart import CHART, speed_chart
+from tests.benchmarks.speed_chart import CHARTS
 
 PAGE = f"# Speed\n\nBy hand.\n\n{BEGIN}\nold\n\n{END}\nMore by hand.\n"
 
@@ -26,8 +26,9 @@ def test_pages_are_what_the_record_gives(path: Path) -> None:
     assert with_body(page, PAGES[path](read())) == page, f"{path.name} is out of date: run {command}"
 
 
-def test_the_chart_is_what_the_record_gives() -> None:
-    assert speed_chart(read()) == CHART.read_text(encoding="utf-8"), "run python -m tests.benchmarks.table --render"
+@pytest.mark.parametrize("path", CHARTS, ids=lambda path: path.name)
+def test_charts_are_what_the_record_gives(path: Path) -> None:
+    assert CHARTS[path](read()) == path.read_text(encoding="utf-8"), "run python -m tests.benchmarks.table --render"
 
 
 def test_only_the_part_between_the_markers_is_replaced() -> None:
