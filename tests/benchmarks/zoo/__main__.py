@@ -10,6 +10,7 @@ once with --seconds 0 to fill it. A measurement replaces that of the same model,
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, 
 from tests.benchmarks.table import here, render
 from tests.benchmarks.zoo.catalog import ZOO
 from tests.benchmarks.zoo.measure import OURS, REFERENCE, Measured, Pool, Sizes, measure
+
 
 def main() -> int:
     arguments = _arguments()
@@ -73,6 +75,7 @@ def build(folder: Path, names: Sequence[str], force: bool) -> int:
 
 def build_one(name: str, place: Path) -> None:
     """Build a model in this process. Its folder appears once it is complete."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is downloaded
     partial = place.with_name(f"{name}.partial")
     for folder in (partial, place):
         shutil.rmtree(folder, ignore_errors=True)
