@@ -44,6 +44,8 @@ def performance(measurements: Sequence[Measurement]) -> str:
     """The generated part of docs/performance.md: all CPUs at a glance, then a section for each."""
     summaries = {summary.name: summary for summary in cpu_summaries(measurements)}
     parts = ["## Summary", _glance(summaries.values())]
+    if any(m.kind == "zoo" for m in measurements):
+        parts.append("![How many times as fast as other runtimes each modern model is](pictures/zoo.svg)")
     for name, of_cpu in by_cpu(measurements):
         parts += [f"## {name}", *_cpu_section(of_cpu, summaries.get(name))]
     return "\n\n".join(part.strip() for part in parts if part.strip())
