@@ -180,7 +180,7 @@ def test_a_rival_that_is_not_installed_is_named(
 
 
 def test_openvino_is_called_as_its_guide_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One thread count, float32, one request whose inputs are shared, all outputs in order."""
+    """One thread count, float32, low latency, one request whose inputs are shared, all outputs in order."""
     calls: list[Any] = []
 
     class Compiled:
@@ -203,8 +203,25 @@ def test_openvino_is_called_as_its_guide_has_it(monkeypatch: pytest.MonkeyPatch)
     feeds = {"x": np.ones(3)}
     assert found.open("m.onnx", 3, feeds)() == ["first", "second"]
     assert found.version == "1"
-    config = {"INFERENCE_NUM_THREADS": 3, "INFERENCE_PRECISION_HINT": "f32"}
+    config = {"INFERENCE_NUM_THREADS": 3, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     assert calls == [("read m.onnx", "CPU", config), (feeds, True)]
+
+
+@pytest.mark.parametrize(("spin", "expected"), [(True, []), (False, [("session.intra_op.allow_spinning", "0")])])
+def test_threads_of_onnxruntime_spin_unless_told(
+    spin: bool, expected: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: list[tuple[str, str]] = []
+
+    class Options:
+        def add_session_config_entry(self, *entry: str) -> None:
+            entries.append((entry[0], entry[1]))
+
+    session = SimpleNamespace(run=lambda names, feeds: [feeds["x"]])
+    module = SimpleNamespace(SessionOptions=Options, InferenceSession=lambda *_, **__: session)
+    monkeypatch.setitem(sys.modules, "onnxruntime", module)
+    assert rival("onnxruntime").create("m.onnx", 1, spin)({"x": 3}) == [3]
+    assert entries == expected
 
 
 def test_the_command_line_knows_the_rivals(capsys: pytest.CaptureFixture[str]) -> None:
