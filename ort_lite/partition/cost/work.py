@@ -95,7 +95,8 @@ def arithmetic(node: Node) -> str:
 
 def _type_behind(value: Value | None) -> str | None:
     producer = value.producer if value is not None else None
-    if producer is not None and (traits(producer).dequantizes or traits(producer).typed == "to"):
+    known = traits(producer) if producer is not None else None
+    if producer is not None and known is not None and (known.dequantizes or (known.moves and known.elementwise)):
         value = producer.inputs[0]
     return value.dtype if value is not None else None
 

@@ -86,7 +86,7 @@ def _encoder(
     place: Path, wrap: Callable[[Any], Any], model: Any, vocabulary: int, names: Sequence[str], export: Callable[..., None]
 ) -> None:
     feeds, others = (_text(vocabulary, *sizes)[: len(names)] for sizes in ((1, LENGTH, 8), (2, LENGTH // 2 + 5, 9)))
-    export(place, wrap(enliven(model)).eval(), feeds, names, ["last_hidden_state"], [AXES] * len(names), others)
+    export(place, wrap(enliven(model)).eval(), feeds, list(names), ["last_hidden_state"], [AXES] * len(names), others)
 
 
 def _text(vocabulary: int, batch: int, length: int, padding: int) -> list[Any]:
