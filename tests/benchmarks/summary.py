@@ -34,12 +34,17 @@ class CpuSummary(Record):
 
 
 def cpu_summaries(measurements: Iterable[Measurement]) -> Iterator[CpuSummary]:
-    """Yield a summary of the benchmark rows for each CPU, sorted by name. Operators and other models are left out."""
+    """Yield a summary of the benchmark rows for each CPU that has any, sorted by name. Operators and other models are left out.
+
+    Names are those of `by_cpu` for all measurements.
+    """
     names = set(row_names())
-    for name, of_cpu in by_cpu(m for m in measurements if m.kind == "model" and m.name in names):
-        pairs = dict.fromkeys((m.rival, m.threads) for m in of_cpu)
-        comparisons = {pair: comparison([m for m in of_cpu if (m.rival, m.threads) == pair]) for pair in sorted(pairs)}
-        yield CpuSummary(name, of_cpu[0].features, of_cpu, comparisons)
+    for name, of_cpu in by_cpu(measurements):
+        found = tuple(m for m in of_cpu if m.kind == "model" and m.name in names)
+        pairs = dict.fromkeys((m.rival, m.threads) for m in found)
+        comparisons = {pair: comparison([m for m in found if (m.rival, m.threads) == pair]) for pair in sorted(pairs)}
+        if found:
+            yield CpuSummary(name, of_cpu[0].features, found, comparisons)
 
 
 def by_cpu(measurements: Iterable[Measurement]) -> Iterator[tuple[str, tuple[Measurement, ...]]]:

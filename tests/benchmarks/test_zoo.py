@@ -96,6 +96,14 @@ def test_a_record_of_two_models_gives_tables_and_a_chart() -> None:
     assert "U-Net" not in speed_chart(record)
 
 
+def test_a_cpu_with_more_features_in_the_zoo_is_another_section() -> None:
+    row = measured("GEMM 512", features=("avx2",))
+    page = performance(merge((), [row, measured("gpt2", kind="zoo", features=("avx2", "amx_int8"))]))
+    assert "\n## Alpha without amx_int8\n" in page
+    assert "| GEMM 512 | 1 ms | 2.00 (2 ms) |" in page
+    assert "\n## Alpha with amx_int8\n" in page
+
+
 def test_undated_measurements_and_earlier_features_are_not_in_the_chart() -> None:
     new = measured(cpu="Beta", features=("avx2", "fma"), date="2026-02-01", ratio=3.0)
     old = measured(cpu="Beta", features=("avx2",), date="2026-01-01", ratio=5.0)
