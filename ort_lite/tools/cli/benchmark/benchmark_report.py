@@ -33,8 +33,9 @@ def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
 
 def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int, say: Any = print_text) -> None:
     """Print the table with `most` rows, or all rows if `most` is 0. `say` prints the line above it."""
+    others = "".join(f" ({rate / 1e9:.1f} in {name})" for name, rate in limits.products.items())
     say(
-        f"a core: {limits.operations / 1e9:.1f} GFLOP/s, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
+        f"a core: {limits.operations / 1e9:.1f} GFLOP/s{others}, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
         f"{milliseconds(found.seconds)}, an instruction at a time"
     )
     top = rows[:most] if most > 0 else rows
