@@ -24,7 +24,7 @@ class Failed(Exception):
 
 
 class Program(NamedTuple):
-    """What a worker runs: a command line that answers as worker.py does, and its variables."""
+    """The command line of a worker, which answers as worker.py does, and its variables."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
