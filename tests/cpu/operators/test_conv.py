@@ -440,7 +440,8 @@ def test_taps_that_see_only_padding_are_left_out(
 ) -> None:
     x, w = ramp((2, 20, *size)), weights(18, 20, *kernel)
     check_op("Conv", x, w, expected=convolved, constants=(1,), atol=1e-5, **attributes)
-    sizes = conv.sizes_of(x.shape, convolved(x, w, **attributes).shape, kernel, *conv_attributes(len(size), attributes), 1)
+    strides, pads, dilations = conv_attributes(len(size), attributes)
+    sizes = conv.sizes_of(x.shape, convolved(x, w, **attributes).shape, kernel, strides, pads, dilations, 1)
     kept = conv.without_padding_taps(sizes, Weight(w, None, w))[0]
     assert kept.kernel[3 - len(size) :] == expected
 
