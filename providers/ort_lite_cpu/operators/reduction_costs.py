@@ -16,6 +16,10 @@ BLOCK, LINE, JOINED = 64, 3.4, 0.06
 """The columns that are reduced together, and the nanoseconds in which a line of them is added: at least, and each element."""
 EXTREME_LINE, EXTREME = 5.5, 0.08
 """The same for the extremes of a line of floats, in which NaN counts: targets differ (`join-extreme`)."""
+LOCATED_ROW, LOCATED = 3.5, 0.6
+"""The nanoseconds in which the extreme of a row is located: at least, and each element."""
+WIDE_LINE, WIDE = 10.0, 0.13
+"""The nanoseconds in which a line of a middle axis is compared with the extremes before it: at least, and each element."""
 MOVED, MOVE = 0.22, 2000.0
 """The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
 PIXEL, TAP, CHANNEL, UNROLLED = 4.0, 5.0, 0.09, 0.04
@@ -44,6 +48,11 @@ def work_of_middle(r: ReductionNumbers, extreme: bool, costs: Costs) -> float:
     """Return the work of a reduction of a middle axis, by lines of BLOCK columns."""
     line, each = (EXTREME_LINE, costs.predict("join-extreme", EXTREME)) if extreme else (LINE, JOINED)
     return r.outer * r.n * (-(-r.inner // BLOCK) * line + r.inner * each)
+
+
+def work_of_wide_lines(r: ReductionNumbers, columns: int) -> float:
+    """Return the work of locating the extremes along a middle axis, by lines of `columns` columns."""
+    return r.outer * r.n * (-(-r.inner // columns) * WIDE_LINE + r.inner * WIDE)
 
 
 class PoolNumbers(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reduce* over any axes, ArgMax and ArgMin, CumSum.
+"""Reduce* over any axes, CumSum.
 
 What is reduced is brought into one of two forms: the last axis of a matrix, or the middle one of (outer, n, inner).
 """
@@ -13,7 +13,7 @@ from ort_lite.dtypes import INTEGERS, DType
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span, wadd, wmul
 from ort_lite.record import Record
-from ort_lite.shapes import equal, product, same
+from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.folds import fold_rows, log_sum_exp_rows, reduce_middle, reduce_rows
@@ -132,11 +132,11 @@ class ReductionCase(Record, eq=False):
 
 
 def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
-    case = ReductionCase(op, x, y, axes, kind, _numbers(x, axes))
+    case = ReductionCase(op, x, y, axes, kind, numbers_of(x, axes))
     choose(op, CANDIDATES, case).emit(case)
 
 
-def _numbers(x: Tensor, axes: Sequence[int]) -> ReductionNumbers:
+def numbers_of(x: Tensor, axes: Sequence[int]) -> ReductionNumbers:
     """Return the sizes of a reduction of `axes` as numbers."""
     sizes = [nominal(dim) for dim in x.shape]
     n, first, last = math.prod(sizes[axis] for axis in axes), *((axes[0], axes[-1] + 1) if axes else (0, 0))
@@ -166,12 +166,12 @@ def _reject_middle(case: ReductionCase) -> str:
     return "" if case.is_adjacent else "another axis lies between those that are reduced"
 
 
-def _moves(case: ReductionCase) -> float:
+def moves(case: ReductionCase) -> float:
     """Return the nanoseconds in which axes that are reduced are moved behind the others."""
     return MOVE + MOVED * case.numbers.rows * case.numbers.n if case.is_moved else 0.0
 
 
-def _moved(case: ReductionCase) -> Tensor:
+def move_last(case: ReductionCase) -> Tensor:
     """Return the tensor with the axes that are reduced behind the others."""
     op, x, order = case.op, case.x, case.order
     if not case.is_moved:
@@ -183,18 +183,18 @@ def _moved(case: ReductionCase) -> Tensor:
 
 def _emit_blocks(case: ReductionCase) -> None:
     rows, n = case.rows
-    case.op.emit(reduce_rows, [_moved(case), case.y], rows=rows, n=n, kind=case.kind, work=case.x.size // 4)
+    case.op.emit(reduce_rows, [move_last(case), case.y], rows=rows, n=n, kind=case.kind, work=case.x.size // 4)
 
 
 def _emit_fold(case: ReductionCase) -> None:
     rows, n = case.rows
-    operands = [_moved(case), case.y]
+    operands = [move_last(case), case.y]
     case.op.emit(fold_rows, operands, rows=rows, n=n, lowest=case.lowest, kind=case.typed_kind, work=case.x.size)
 
 
 def _emit_log_sum_exp(case: ReductionCase) -> None:
     rows, n = case.rows
-    case.op.emit(log_sum_exp_rows, [_moved(case), case.y], rows=rows, n=n, work=case.x.size * 2)
+    case.op.emit(log_sum_exp_rows, [move_last(case), case.y], rows=rows, n=n, work=case.x.size * 2)
 
 
 def _emit_middle(case: ReductionCase) -> None:
@@ -205,17 +205,17 @@ def _emit_middle(case: ReductionCase) -> None:
 
 CANDIDATES: Final = (
     Candidate[ReductionCase](
-        "reduce_rows", _reject_blocks, lambda case: work_of_rows(case.numbers, ROW, SUMMED), _emit_blocks, _moves
+        "reduce_rows", _reject_blocks, lambda case: work_of_rows(case.numbers, ROW, SUMMED), _emit_blocks, moves
     ),
     Candidate[ReductionCase](
-        "fold_rows", _reject_fold, lambda case: work_of_rows(case.numbers, FOLDED_ROW, FOLDED), _emit_fold, _moves
+        "fold_rows", _reject_fold, lambda case: work_of_rows(case.numbers, FOLDED_ROW, FOLDED), _emit_fold, moves
     ),
     Candidate[ReductionCase](
         "log_sum_exp_rows",
         _reject_log_sum_exp,
         lambda case: work_of_rows(case.numbers, FOLDED_ROW, EXPONENTIAL),
         _emit_log_sum_exp,
-        _moves,
+        moves,
     ),
     Candidate[ReductionCase](
         "reduce_middle",
@@ -233,40 +233,6 @@ def _end_of_range(dtype: DType, highest: bool) -> int:
         return int(highest)
     limits = np.iinfo(dtype)
     return int(np.array(limits.max if highest else limits.min, dtype).astype(np.int64))
-
-
-@native
-@extents(x="outer * n * inner", y="outer * inner")
-def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static, last: Static, part: int, parts: int) -> int:
-    """y[o, i] = index of the largest (or smallest) of x[o, :, i]; of equal ones the first, or the last. NaN counts as extreme.
-
-    n is not 0: the lowering of ArgMax.
-    """
-    for row in span(outer * inner, part, parts):
-        base = (row // inner) * n * inner + row % inner
-        best = x[base]
-        index = 0
-        for k in range(1, n):
-            v = x[base + k * inner]
-            better = v > best if largest else v < best
-            if better or (last and v == best) or (v != v and (last or best == best)):
-                best = v
-                index = k
-        y[row] = index
-    return OK
-
-
-@operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
-def arg(op: NodeLowering) -> None:
-    """Emit ArgMax or ArgMin."""
-    x, y = op.input(0), op.output(0)
-    shape = x.shape or (1,)
-    axis = axis_of(op, op.attr("axis", 0), len(shape))
-    n = shape[axis]
-    op.require(1 - equal(n, 0), "the axis has no elements")
-    outer, inner = product(shape[:axis]), product(shape[axis + 1 :])
-    largest, last = op.node.op_type == "ArgMax", bool(op.attr("select_last_index", 0))
-    op.emit(arg_extreme, [x, y], outer=outer, n=n, inner=inner, largest=largest, last=last, work=x.size)
 
 
 @native
