@@ -18,7 +18,9 @@ EXTREME_LINE, EXTREME = 5.5, 0.08
 """The same for the extremes of a line of floats, in which NaN counts: targets differ (`join-extreme`)."""
 LOCATED_ROW, LOCATED = 3.5, 0.6
 """The nanoseconds in which the extreme of a row is located: at least, and each element."""
-WIDE_LINE, WIDE = 10.0, 0.13
+SEARCHED_ROW, SEARCHED = 6.0, 1.0
+"""The same where each element is compared with the extreme before it, in a branch."""
+WIDE_LINE, WIDE = 8.0, 0.13
 """The nanoseconds in which a line of a middle axis is compared with the extremes before it: at least, and each element."""
 MOVED, MOVE = 0.22, 2000.0
 """The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
