@@ -64,8 +64,10 @@ _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 _OTHERS: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]] = {
     **{f"Reduce{kind} {axes}": (f"nmk {axes}", ({},)) for kind in _REDUCTIONS.split() for axes in ("#0", "#1", "#2")},
     "ArgMax": ("nm", _ENDS),
-    "BatchNormalization": ("nm m m m m", ({},)),
+    "ArgMax of few": ("n22", ({"axis": 1},)),
     "ArgMin": ("nm", _ENDS),
+    "ArgMin of few": ("n22", ({"axis": 1},)),
+    "BatchNormalization": ("nm m m m m", ({},)),
     "Compress": ("nm bn", ({"axis": 0},)),
     "Concat": ("nm km", ({"axis": 0}, {"axis": 1})),
     "CumSum": ("nm #1", ({},)),
