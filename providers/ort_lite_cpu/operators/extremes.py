@@ -1,6 +1,7 @@
 """ArgMax and ArgMin along any axis: rows, whose elements are adjacent, or the middle axis of (outer, n, inner).
 
-Where the largest element lies is hard to predict, so no kernel branches on it.
+A branch on which element is the largest is mispredicted, so the kernels of floats select. `arg_extreme` branches: it is for integers, of
+which compilers make selections, and for the middle of few elements.
 """
 
 from typing import Any, Final
@@ -26,7 +27,6 @@ from ort_lite_cpu.registry import REAL, operator
 
 COLUMNS = 256
 """The columns that `arg_middle` takes together: their extremes and positions stay in the cache of a core."""
-
 SHORT, FEW = 5, 32
 """The longest rows that are read once, and the longest in which positions of 64 bits are faster if vectors have 64 bytes."""
 
