@@ -1,7 +1,7 @@
 """ArgMax and ArgMin along any axis: rows, whose elements are adjacent, or the middle axis of (outer, n, inner).
 
-A branch on which element is the largest is mispredicted, so the kernels of floats select. `arg_extreme` branches: it is for integers, of
-which compilers make selections, and for the middle of few elements.
+A branch on which element is the largest is mispredicted, so the kernels of floats select. `arg_extreme` branches: it is for integers,
+of which compilers make selections, and for the middle of few elements.
 """
 
 from typing import Any, Final
