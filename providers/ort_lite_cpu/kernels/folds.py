@@ -92,9 +92,12 @@ def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
 @native
 @extents(x="rows * n", y="rows")
 def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
-    """y[r] = reduction of x[r, :]. Sums of floats add blocks of 1,024 in float64."""
+    """y[r] = reduction of x[r, :]. Sums of floats add blocks of 1,024 in float64; most rows are one."""
     for row in span(rows, part, parts):
         base = row * n
+        if n <= BLOCK:
+            y[row] = like(y, finish(cast(block_sum(x, base, n, kind), "f64"), n, kind))
+            continue
         total = 0.0
         for at in range(0, n, BLOCK):
             total += cast(block_sum(x, base + at, min(BLOCK, n - at), kind), "f64")
