@@ -73,6 +73,9 @@ class Spec(Record):
         if unknown:
             raise ValueError(f"{self.name}: element types {unknown}, expected some of {', '.join(ELEMENTS)}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Spec, (self.function, self.types, self.statics, self.source, self.signature)
+
     def __hash__(self) -> int:
         return hash((self.function, self.types, self.exact, self.source))
 

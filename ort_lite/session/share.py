@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph.model import Model
 from ort_lite.load.spans import span_of
 from ort_lite.memory.arenas import owns_bytes
-from ort_lite.memory.sharing import shared
+from ort_lite.memory.recipes import share
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.transform.contract import all_graphs
 
@@ -27,7 +27,7 @@ def share_constants(model: Model, writeable: Collection[int] = ()) -> None:
             if isinstance(array, np.ndarray) and owns_bytes(array) and id(array) not in writeable:
                 array.setflags(write=False)
             if _unchanging(array):
-                value.constant = shared(array)
+                value.constant = share(array)
             elif isinstance(array, np.ndarray) and array.flags.writeable:
                 value.constant = _lock(array)
 

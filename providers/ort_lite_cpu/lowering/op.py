@@ -12,7 +12,7 @@ from ort_lite.errors import NodeFailure
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.memory.sharing import shared
+from ort_lite.memory.recipes import packed
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
@@ -34,6 +34,9 @@ class NodeLowering:
 
     def __init__(self, values: Values, node: Node, infos: Sequence[Info]) -> None:
         self.values, self.builder, self.node, self._infos = values, values.builder, node, infos
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a node that is being lowered cannot be pickled: functions that pack constants must not refer to it")
 
     # --- what the node says
     @property
@@ -220,7 +223,7 @@ class NodeLowering:
 
         Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
-        return self.builder.pack(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
+        return self.builder.pack(source, form, lambda: self.array(packed(make)))
 
     def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
         """Allow the array of a constant to be dropped: `restore`, which does not hold it, recreates it from its packed form.

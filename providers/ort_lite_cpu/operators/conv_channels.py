@@ -84,9 +84,8 @@ def _emit_product(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
     tile, groups, (to, place) = tile_for(x.native, op.target), sizes.groups, locate(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
-    w = weight.pack(
-        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
-    )
+    columns, kernels = tile.columns, op.kernels
+    w = weight.pack(op, f"filters {groups}, {columns}", lambda array: pack.filters(array, groups, columns, kernels))
     operands = [x, w, epilogue.bias, epilogue.residual, to]
     product_of: Any = (sizes.pixels, n, k, groups)
     given = {"g": channels.GroupedProduct(*product_of), "place": place, "tile": tile, **epilogue.activation.arguments}
@@ -100,8 +99,8 @@ def _emit_general(case: ConvCase) -> None:
     if weight.tensor is None:
         joined = _groups_to_merge(sizes, tile.least_columns)
         groups = sizes.groups // joined
-        form, width = f"filters {groups} of {joined}, {tile.columns}", tile.columns
-        w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, op.kernels))
+        form, width, kernels = f"filters {groups} of {joined}, {tile.columns}", tile.columns, op.kernels
+        w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, kernels))
     else:
         w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
@@ -171,10 +170,8 @@ def _emit_winograd(case: ConvCase, edge: int) -> None:
     assert isinstance(sizes.kernel[2], int) and isinstance(stride, int)
     groups, taps, outputs = sizes.groups, sizes.kernel[2], sizes.outputs // sizes.groups
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
-    form = f"winograd {edge} {stride} {axes} {groups} {columns} {tile.columns}"
-    u = weight.pack(
-        op, form, lambda array: winograd.filter_panels(array, groups, edge, columns, tile, op.kernels, stride, axes)
-    )
+    form, kernels = f"winograd {edge} {stride} {axes} {groups} {columns} {tile.columns}", op.kernels
+    u = weight.pack(op, form, lambda array: winograd.filter_panels(array, groups, edge, columns, tile, kernels, stride, axes))
     size = winograd.scratch_size(edge, taps, stride, axes, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, place = locate(y)

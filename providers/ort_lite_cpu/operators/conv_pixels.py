@@ -36,7 +36,8 @@ def _emit_pixels(case: ConvCase) -> None:
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
-    w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
+    kernels = op.kernels
+    w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, kernels))
     cut = _blocks(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     lines, wide = (cut.heights - 1) * sh + (kh - 1) * dh + 1, cut.across * tile.lanes + (kw - 1) * dw // sw

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
+from ort_lite.memory.recipes import derive
 from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -155,11 +156,12 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
 def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[Emission, Packed]:
     """Return how a depthwise convolution is computed, and its weight as that reads it."""
     op, sizes, tile, form = case.op, case.sizes, case.tile, _text(case.op, case.zero_w)
-    taps = centred.reshape(sizes.groups, -1)
+    taps = derive(np.reshape, centred, (sizes.groups, -1))
     addends = np.zeros(sizes.groups, np.int32) if case.bias is None else case.bias
     wide = tile is not None and sizes.groups >= tile.lanes and sizes.kernel[1] in range(1, MOST_LINES + 1) and centred.size > 0
     if wide and _is_flat(sizes) and centred.min() >= -128 and centred.max() <= 127:
-        words = op.pack(source, f"tap words {form}", lambda: tap_words(centred.reshape(sizes.groups, *centred.shape[-2:])))
+        shape = (sizes.groups, *centred.shape[-2:])
+        words = op.pack(source, f"tap words {form}", lambda: tap_words(centred.reshape(shape)))
         terms = np.stack([taps.sum(1, dtype=np.int32), addends, np.zeros_like(addends)])
         return _emit_dot_depthwise, Packed(words, None, op.array(terms), addends=case.bias is not None)
     factors = op.pack(source, f"integer taps {form}", lambda: taps.T)
@@ -251,7 +253,7 @@ def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
     """Return the weight as `dot_conv_lines` reads it."""
     op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
     assert tile is not None
-    filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
+    filters = derive(np.reshape, w, (w.shape[0], w.shape[1], -1, w.shape[-1]))
     panels = op.pack(source, f"lines {tile.columns} {tile.quads} {form}", lambda: integer_convolution.line_quads(filters, tile))
     summed = filters.sum((1, 2, 3), dtype=np.int32)
     key = f"lines {tile.columns} {tile.quads} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
@@ -283,9 +285,14 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
     array, away = op.constant(weight), op.constant(zero)
     if array is None or (away is None and op.has(zero)):
         return None
+    return derive(_centre, array, away)
+
+
+def _centre(array: Array, away: Array | None) -> Array:
     if away is None:
         return array.astype(np.int16)
-    return array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
+    centred: Array = array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
+    return centred
 
 
 def _text(op: NodeLowering, zero: int) -> str:
@@ -299,7 +306,7 @@ def _filters(case: IntegerConv) -> Packed:
     op, weight, zero, sizes = case.op, case.weight, case.zero_w, case.sizes
     source, zeros = op.constant(weight), op.constant(zero)
     if source is not None and (zeros is not None or not op.has(zero)):
-        matrices = integer_convolution.filter_matrices(source, sizes.groups)
+        matrices = derive(integer_convolution.filter_matrices, source, sizes.groups)
         points = np.zeros(1, source.dtype) if zeros is None else zeros
         shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)
         addends = None if case.bias is None else case.bias.reshape(sizes.groups, -1)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
+from ort_lite.memory.recipes import derive
 from ort_lite.shapes import ceildiv, equal, product, same, select
 from ort_lite.shapes.broadcast import broadcast
 from ort_lite.shapes.dims import Shape
@@ -268,13 +269,13 @@ def pack_constant(
     """
     width = (tile or integer.integer_tile(op.target)).columns
     form = f"{f'quads {tile.quads}' if tile else 'pairs'} {width} {form} {zero.tobytes()!r}"
-    centred = _center(b, zero)
+    centred = derive(_center, b, zero)
     fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if tile is None and (fits or b.ndim > 2):
         return Packed(_note_bytes(op, source, b, zero, op.pack(source, form, lambda: integer.pairs(centred, width))))
     middle = 128 if b.dtype == np.uint8 else 0
     zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
-    whole = centred if fits else _center(b, np.array(middle))
+    whole = centred if fits else derive(_center, b, np.array(middle))
     if tile is None:
         panels = op.pack(source, f"{form} bytes", lambda: integer.pairs(whole, width))
         _note_bytes(op, source, b, np.array(middle), panels)

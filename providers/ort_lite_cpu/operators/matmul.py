@@ -224,11 +224,12 @@ def emit_dynamic_gemm(
 
 def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
     """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
-    tile = tile_for(a.native, op.target)
+    tile, compiled = tile_for(a.native, op.target), op.kernels
+    transposed, scale = spec.transposed, spec.scale
 
     def make() -> Array:
-        plain = b.T if spec.transposed else b
-        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.kernels)
+        plain = b.T if transposed else b
+        return panels(plain if scale == 1.0 else (plain * scale).astype(b.dtype), tile.columns, compiled)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     w = op.pack(source, form, make)

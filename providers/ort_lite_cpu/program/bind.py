@@ -77,13 +77,16 @@ class Binder:
     """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads. `compile`: see `Blocks`."""
 
     def __init__(self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT) -> None:
-        self.segment, self._planner = segment, planner
+        self.segment, self._planner, self._compile = segment, planner, compile
         count = len(segment.starts)
         self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT), compile)
         if count:
             self._blocks.near()  # now, as no run waits
         # Where descriptor i begins, in bytes from the first.
         self._descriptor_bytes = segment.descriptor_starts * 8
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Binder, (self.segment, self._planner, self._compile)
 
     def bind(self, values: Sequence[int]) -> Bound:
         """`values` of the segment's leaves, in order. Raises NodeFailure where a requirement fails."""

@@ -31,6 +31,8 @@ class Code:
         self._memo: dict[Expr, int] = {}
         self._atoms: dict[Atom, int] = {}
         self.initial: list[int] = []
+        self.addresses: dict[int, int] = {}
+        """The slots of addresses of arrays, by id of the array."""
         self.code: list[tuple[int, ...]] = []  # (opcode, a, b, c, destination)
 
     @property
@@ -47,6 +49,14 @@ class Code:
         """A slot that the binder fills by other means: the offset of a buffer."""
         self.initial.append(0)
         return len(self.initial) - 1
+
+    def address(self, array: Array) -> int:
+        """Return the slot of the address of an array: no slot of a number, so that another array may take its place."""
+        found = self.addresses.get(id(array))
+        if found is None:
+            found = self.addresses[id(array)] = self.reserve()
+            self.initial[found] = array.ctypes.data
+        return found
 
     def slot(self, dim: Dim) -> int:
         """Return the slot of a dimension, and add code that computes it."""

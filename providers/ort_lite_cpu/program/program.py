@@ -18,6 +18,7 @@ from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, 
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native import Spec
+from ort_lite.native.cpu import host
 from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
@@ -29,11 +30,12 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
-from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
+from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.bounded_cache import BoundedCache
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.loop import EXECUTE
 from ort_lite_cpu.run.pace import Pace, count_strings
 from ort_lite_cpu.run.run_context import RunContext
@@ -92,6 +94,29 @@ class Program:
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what runs have made, and without scratch memory of its own."""
+        state = {**vars(self), "_checked": None, "lowered": self.lowered.replace(restorers={})}
+        return state | {"pool": self._options.pool}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Load the kernels, and fill in the addresses of kernels and constants."""
+        vars(self).update(state)
+        self._checked = BoundedCache(BOUND_LIMIT)
+        if self.pool is None:
+            self.pool = ScratchPool(RunContext)
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
+        specs = [*dict.fromkeys(instruction.spec for segment in segments for instruction in segment.instructions), NOTHING]
+        machines = machinery(self._options.threads if _may_share(self.lowered) else 1)
+        kernels = self.lowered.kernels
+        if self.lowered.target != host():
+            Kernels(host(), kernels.compile).load(machines)
+            machines = ()
+        addresses = dict(zip(specs, kernels.load([*specs, *machines]), strict=False))
+        for segment in segments:
+            segment.relocate(addresses)
+        team.TEAM.retry()
 
     def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
         """The one segment, where shapes of the inputs, arrays all of them, say all that binding asks for."""

@@ -96,7 +96,25 @@ class Segment(Record, frozen=False):
     # --- other memory
     allocations: list[Allocation]
     keep: list[Any]
-    """Arrays whose addresses stand in `initial`."""
+    """Arrays whose addresses stand in `initial`, in the order of `keep_slots`."""
+    keep_slots: Array
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without addresses, which `relocate` fills in."""
+        fields = {name: getattr(self, name) for name in self.__match_args__}
+        table, initial = self.table.copy(), self.initial.copy()
+        table[:, 0], initial[self.keep_slots] = 0, 0
+        return _restore, (), (None, fields | {"table": table, "initial": initial, "nothing": 0})
+
+    def relocate(self, addresses: Mapping[Spec, int]) -> None:
+        """Fill in the addresses of kernels and arrays."""
+        self.table[:, 0] = [addresses[instruction.spec] for instruction in self.instructions]
+        self.nothing = addresses[NOTHING]
+        self.initial[self.keep_slots] = [array.ctypes.data for array in self.keep]
+
+
+def _restore() -> Segment:
+    return Segment.__new__(Segment)
 
 
 class Assembled(Record, frozen=False):
@@ -270,6 +288,7 @@ class _Assembler:
             dim_nodes=[node for _, node in dims],
             allocations=self.allocations,
             keep=self.keep,
+            keep_slots=_ints(list(self.code.addresses.values())),
         )
 
     def _descriptors(self, instructions: Sequence[Instruction], roots: Mapping[Buffer, Buffer]) -> tuple[list[int], list[int]]:
@@ -363,8 +382,9 @@ class _Assembler:
         if buffer.constant is not None:
             if not buffer.constant.flags.c_contiguous:
                 buffer.constant = np.ascontiguousarray(buffer.constant)
-            self.keep.append(buffer.constant)
-            return [self.code.slot(NULL), self.code.slot(buffer.constant.ctypes.data)]
+            if id(buffer.constant) not in self.code.addresses:
+                self.keep.append(buffer.constant)
+            return [self.code.slot(NULL), self.code.address(buffer.constant)]
         if buffer.place >= 0:
             return [self.code.slot(FIRST_PLACE + buffer.place), self.code.slot(0)]
         root = roots.get(buffer, buffer)

@@ -55,6 +55,9 @@ class SegmentRun:
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
         self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SegmentRun, (self.segment, self.binder, self.needs)
+
     def reads_only_input_shapes(self, inputs: int) -> bool:
         """Return True if its symbols are dimensions of the program's inputs."""
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)

@@ -23,6 +23,10 @@ class BoundedCache(Generic[K, V]):
         self._values: dict[K, V] = {}
         self.get = self._values.get  # of this dict for ever: `clear` empties it
 
+    def __reduce__(self) -> "tuple[type[BoundedCache[K, V]], tuple[int]]":
+        """Pickle as an empty cache."""
+        return BoundedCache, (self._limit,)
+
     def keep(self, key: K, value: V, limit: int | None = None) -> V:
         """Store `value` for the key, unless another thread was faster, and return what is stored.
 

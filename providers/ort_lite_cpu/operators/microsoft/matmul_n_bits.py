@@ -136,12 +136,13 @@ class PackedWeights(Record):
 def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: PackedWeights) -> None:
     """Emit the product with weights that stay packed, in the order in which kernels read them."""
     n, width, blocks, zeros = w.n, tile_for("f32", op.target).columns, -(-w.k // w.size), w.zeros
+    kernels = op.kernels
 
     def panels(array: Array) -> Array:
-        return codes.columns_together(array, width, op.kernels)
+        return codes.columns_together(array, width, kernels)
 
     weights = [
-        op.pack(w.b, f"words {n} {width}", lambda: codes.words(w.b.reshape(n, -1), width, op.kernels)),
+        op.pack(w.b, f"words {n} {width}", lambda: codes.words(w.b.reshape(n, -1), width, kernels)),
         op.pack(w.scales, f"columns {n} {width}", lambda: panels(w.scales.reshape(n, blocks))),
         None
         if zeros is None
