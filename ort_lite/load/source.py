@@ -10,7 +10,7 @@ from ort_lite.load.file_place import read_span
 from ort_lite.load.files import OpenFile, open_file, words
 from ort_lite.load.proto import OUTLINE_FROM, parse, pb
 from ort_lite.load.spans import Backing, ByteSpan
-from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Span
+from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Malformed, Span, outline
 from ort_lite.record import Record
 
 _PIECE = 2**24  # bytes to read from a file object at a time
@@ -22,14 +22,15 @@ ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.Model
 class ParsedSource(Record):
     """A parsed model. `spans` are the positions of its large tensors; `read` returns the bytes of one (`ort_lite.load.wire`).
 
-    `path` is its origin. `file` stays open while tensors are read from it; call `close` afterwards.
+    `path` is its origin. `outline` are the bytes that `proto` is parsed from, kept if the caller asks for them. `file` stays open while tensors are read from it; call `close` afterwards.
     """
 
-    proto: pb.ModelProto
+    proto: "pb.ModelProto | None"
     spans: frozenset[Span] = frozenset()
     read: Callable[[int, int], ByteSpan] | None = None
     path: str | None = None
     file: OpenFile | None = None
+    outline: bytes | None = None
 
     def close(self) -> None:
         """Close the file, if the model came from one."""
@@ -45,12 +46,14 @@ class ParsedSource(Record):
                 raise _read_error(self.file.path, error) from error
 
 
-def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
+def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> ParsedSource:
     """Read a model from any source.
 
     With `in_place`, tensors in a caller's contiguous buffer stay there. Raises NoSuchFile, InvalidProtobuf, Fail for a file that
     cannot be read, and InvalidType for anything else.
     """
+    if isinstance(model, ParsedSource):
+        return parse_outline(model)
     if isinstance(model, pb.ModelProto):
         return ParsedSource(model)
     if isinstance(model, (str, os.PathLike)):
@@ -61,6 +64,45 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
         raise InvalidType(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
     view = memoryview(data)
     return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
+
+
+def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview") -> ParsedSource | None:
+    """Read a model without its large tensors, which can be read afterwards, and without parsing it.
+
+    None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
+    """
+    path, file = None, None
+    try:
+        if isinstance(model, (str, os.PathLike)):
+            path = os.fsdecode(model)
+            file = open_file(path)
+            if file.size < OUTLINE_FROM:
+                with file:
+                    model, file = file.whole(), None
+        if file is not None:
+            found = outline(InFile(file.size, file.read), LARGE)
+            if found is not None:
+                return ParsedSource(None, found[1], _reader(file, file.path), path, file, found[0])
+            file.close()
+            return None
+        data = memoryview(model).cast("B")  # type: ignore[arg-type]  # no path any more
+        found = outline(InMemory(data), LARGE)
+    except (OSError, ValueError, TypeError, Malformed):
+        if file is not None:
+            file.close()
+        return None
+    if found is None:
+        return None
+    return ParsedSource(None, found[1], lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path, None, found[0])
+
+
+def parse_outline(source: ParsedSource) -> ParsedSource:
+    """Return the source with its model parsed. Raises InvalidProtobuf."""
+    if source.proto is not None:
+        return source
+    assert source.outline is not None
+    proto, _ = parse(InMemory(memoryview(source.outline)), source.path or "the model")
+    return source.replace(proto=proto)
 
 
 def _read_stream(stream: Any) -> Any:
@@ -116,7 +158,10 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
         with file:
             return _read_bytes(memoryview(file.whole()), path, path=path)
     proto, spans = parse(InFile(file.size, file.read), path, LARGE)
+    return ParsedSource(proto, spans, _reader(file, path), path, file)
 
+
+def _reader(file: OpenFile, path: str) -> Callable[[int, int], ByteSpan]:
     def read(begin: int, end: int) -> ByteSpan:
         try:
             return read_span(file, begin, end - begin)
@@ -125,7 +170,7 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
         except OSError as error:
             raise _read_error(path, error) from error
 
-    return ParsedSource(proto, spans, read, path, file)
+    return read
 
 
 def _read_error(path: str, error: Exception) -> Fail:

@@ -74,6 +74,9 @@ _DOCUMENTED = frozenset(
 )
 """Session entries that onnxruntime documents but that its packages for x86-64 CPUs do not read."""
 
+PREPARED = "ort_lite.prepared"
+"""A session entry. "0": the session neither reads nor stores a prepared program (see docs/kernel-cache.md). "1" is the default."""
+
 ROUNDING = "ort_lite.round_16_bit"
 ROUNDINGS = ("", "regions", "nodes", "steps")
 _HALVES = frozenset({"float16", "bfloat16"})
@@ -108,6 +111,7 @@ OWN_KEYS = frozenset(
         COMPILE,
         STRICT,
         INSTALLED_TRANSFORMS,
+        PREPARED,
         "ort_lite.partitioning",
         "ort_lite.cost_model",
     }

@@ -86,6 +86,10 @@ class Registry:
         self._answers.clear()
         self._rules = None
 
+    def has_additions(self) -> bool:
+        """Return True if a plugin is registered in this process, or one with transforms is installed besides ort-lite's own."""
+        return bool(self._plugins or self._entry_points(TRANSFORMS))
+
     def transforms(self, installed: Collection[str] = ()) -> "list[Transform]":
         """Return all rewrite rules and graph passes: ort_lite's own, those of the named installed plugins, and registered ones.
 
@@ -319,6 +323,7 @@ unregister_provider = _process.unregister_provider
 unregister_plugin = _process.unregister_plugin
 transforms = _process.transforms
 fusions = _process.fusions
+has_additions = _process.has_additions
 shape_rules = _process.shape_rules
 traits = _process.traits
 cast_insertion = _process.cast_insertion

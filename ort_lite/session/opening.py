@@ -13,7 +13,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.load.load import load
 from ort_lite.load.parse_options import ParseOptions, SerializeOptions
 from ort_lite.load.proto import pb
-from ort_lite.load.source import ModelSource
+from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.load.spans import copy_to_span
 from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
@@ -31,7 +31,10 @@ _KEPT_BYTES = 2**26  # a session keeps source bytes up to this size, for its pag
 
 
 def open_model(
-    source: ModelSource | Model, options: SessionOptions, parse: ParseOptions | None = None, params: Params | None = None
+    source: ModelSource | ParsedSource | Model,
+    options: SessionOptions,
+    parse: ParseOptions | None = None,
+    params: Params | None = None,
 ) -> Model:
     """Return the session's own Model.
 
@@ -46,11 +49,11 @@ def open_model(
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
     model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_external_data(options))
-    reader = options.context_reader()
-    if (reader or isinstance(source, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
+    reader, path = options.context_reader(), source.path if isinstance(source, ParsedSource) else source
+    if (reader or isinstance(path, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.session.context import read_files
 
-        read_files(model.graph, os.path.abspath(source) if isinstance(source, (str, os.PathLike)) else "", reader)
+        read_files(model.graph, os.path.abspath(path) if isinstance(path, (str, os.PathLike)) else "", reader)
     whole = not isinstance(source, Model) and parse.load_external_data and not parse.skip_raw_data
     if not whole:
         _align(model)

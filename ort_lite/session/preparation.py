@@ -12,7 +12,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
 from ort_lite.load.overrides import apply_overrides
-from ort_lite.load.source import ModelSource
+from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.load.tensors import writeable_tensors
 from ort_lite.log.events import Span, no_span
 from ort_lite.memory.session_memory import SessionMemory, session_memory_of
@@ -118,15 +118,22 @@ def open_session_memory(options: SessionOptions) -> SessionMemory:
 
 
 def load_model(
-    source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None, span: Span = no_span
+    source: ModelSource | ParsedSource | Model,
+    options: SessionOptions,
+    given: Arguments,
+    params: Params | None = None,
+    span: Span = no_span,
+    chosen: selection.Selection | None = None,
 ) -> Loaded:
-    """Load a model, apply overrides from the options and select the providers. Raises the errors of both steps."""
-    with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
+    """Load a model, apply overrides from the options and select the providers unless `chosen`. Raises the errors of both steps."""
+    path = source.path if isinstance(source, ParsedSource) else source
+    with span("model_loading_uri" if isinstance(path, (str, os.PathLike)) else "model_loading_array"):
         model = open_model(source, options, given.parse_options, params)
     apply_overrides(model, options)
     writeable = writeable_tensors(model)
-    chosen = selection.select(*_entries(given, options, model), options)
-    _warn_of_unknown(options, chosen.providers)
+    if chosen is None:
+        chosen = selection.select(*_entries(given, options, model), options)
+    warn_of_unknown(options, chosen.providers)
     defaults = _defaults(model)
     return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen, writeable)
 
@@ -229,7 +236,7 @@ def limit_creation(options: SessionOptions, timeout: float | None) -> None:
     options.creation_timeout = min(timeout, options.creation_timeout or timeout)
 
 
-def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
+def warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
     """Warn about disabled transforms that neither an installed transform nor any onnxruntime release is named after."""
     disabled = options.disabled_optimizers
     if disabled:

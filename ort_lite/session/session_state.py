@@ -12,13 +12,11 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.inference.declared import merge_outputs
 from ort_lite.load.files import words
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Span, Stream, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.session_memory import SessionMemory
-from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
@@ -29,12 +27,12 @@ from ort_lite.provider.ask import ask_object
 from ort_lite.provider.current import stop_with_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
-from ort_lite.session.opening import Params, save_optimized_model
-from ort_lite.session.preparation import Arguments, load_model, open_session_memory
+from ort_lite.session.created import create
+from ort_lite.session.metadata import ModelMetadata, NodeArg
+from ort_lite.session.opening import Params
+from ort_lite.session.preparation import Arguments, open_session_memory
 from ort_lite.session.prepare import Prepared, prepare
 from ort_lite.session.ready import Closed, Ready
-from ort_lite.session.simplify import form_to_save
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
@@ -128,27 +126,13 @@ def make_state(
     events: Stream,
     profiler: "Profiler | None",
 ) -> SessionState:
-    """Take a model through all stages. Raises the errors of the stages."""
+    """Take a model through all stages, or read what they led to. Raises the errors of the stages."""
     begin = perf_counter_ns()
     session_memory = open_session_memory(options)
     with _report(options, events) as (report, span), span("session_initialization"):
-        loaded = load_model(source, options, given, params, span)
-        model, chosen = loaded.model, loaded.selection
-        files = _mapped_files(model, source, given)
-        about = metadata(model)
-        inputs = node_args(model.graph.inputs, model.unnamed_dims)
-        overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
-        declared = [value.type for value in model.graph.outputs]
-        if profiler is not None:
-            lifecycle.start_profiling(chosen.providers)
-
-        if options.optimized_model_filepath:
-            begin_stage("save")
-            with span("save_optimized_model"):
-                save_optimized_model(form_to_save(model, chosen.providers, options), options)
-        prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
-        types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
-        outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
+        made = create(source, options, given, params, profiler, span)
+        prepared, chosen = made.prepared, made.selection
+        files = _mapped_files(prepared.model, source, given)
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
@@ -158,20 +142,20 @@ def make_state(
             from ort_lite.session import footprint
 
             footprint.charge(prepared, session_memory)
-    other, workers = loaded.overridable, _workers(options, prepared)
+    other, workers = made.overridable, _workers(options, prepared)
 
     def ready(prepared: Prepared) -> Ready:
-        made = _ready(prepared, events, session_memory, workers)
+        found = _ready(prepared, events, session_memory, workers)
         if files:
             from ort_lite.load.mapped import check_files
 
-            made.check_before_runs(partial(check_files, files))
-        return made
+            found.check_before_runs(partial(check_files, files))
+        return found
 
     unchecked = chosen.replace(listed=False)  # the model itself has been checked for unused providers
 
     def overridden(model: Model) -> Ready:
-        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning, writeable=loaded.writeable))
+        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning, writeable=made.writeable))
 
     overriding = None if other is None else Overriding(other, overridden)
     if profiler is not None:
@@ -187,11 +171,11 @@ def make_state(
         ready(prepared),
         prepared,
         chosen,
-        about,
-        tuple(inputs),
-        tuple(outputs),
-        tuple(overridable),
-        loaded.defaults,
+        made.described.metadata,
+        made.described.inputs,
+        made.described.outputs,
+        made.described.overridable,
+        made.defaults,
         overriding,
         workers,
         None if report is None else report.trace(),

@@ -11,6 +11,7 @@ from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER
 from ort_lite.native.cpu import runnable
 from ort_lite.native.loader import ahead
 from ort_lite.native.missing import NEVER, OPTION, WAIT, check_option
@@ -26,6 +27,7 @@ from ort_lite.provider import (
 from ort_lite.provider.seeds import seed
 from ort_lite.transform import Transform
 from ort_lite_cpu.costs import calibrated_costs
+from ort_lite_cpu.lowering.lowered import NOWHERE
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program, machinery
@@ -125,6 +127,19 @@ class CPUExecutionProvider(ExecutionProvider):
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile the partitions."""
         return [_compile(partition, self.options) for partition in partitions]
+
+    def prepared_state(self) -> tuple[str, dict[str, Any]] | str:
+        """Return what programs depend on, as text, and the objects that they refer to by name; or why they cannot be stored."""
+        options, target = self.options, runnable(self.options.target)
+        if not options.kernels.all_come:
+            return "missing kernels are not compiled"
+        costs = None if options.costs is None else sorted(options.costs.factors.items())
+        described = repr((options.replace(pool=None, planner=DEFAULT_PLANNER, costs=None), costs, target))
+        planner = options.planner
+        named = {"options": options, "planner": planner, "nowhere": NOWHERE, "cpu target": options.kernels.target}
+        if options.pool is not None:
+            named["pool"] = options.pool
+        return f"{described} {type(planner).__module__}.{type(planner).__qualname__} {planner.name}", named
 
     def get_options(self) -> dict[str, Any]:
         """Return the provider's options by name."""

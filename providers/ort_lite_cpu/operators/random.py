@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.memory.recipes import refuse
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
 from ort_lite.shapes import equal
@@ -121,6 +122,7 @@ def entropy(op: NodeLowering, count: int) -> bytes:
     """Return the node's random seed: a hash of the process's seed and the node's name, or the system's entropy."""
     seed = op.options.seed
     if seed is None:
+        refuse(f"{op.node} draws from the system's entropy")
         return os.urandom(count)
     from hashlib import blake2b
 

@@ -1,0 +1,108 @@
+"""Reads and stores the prepared program of a session that is created.
+
+A session that qualifies takes the outline of its model first: everything but the large tensors. The entry of its key, if there is
+one, says where these tensors are. They are loaded and compared with the digests of the entry, and then the program is read.
+"""
+
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from ort_lite import log
+from ort_lite.dtypes import Array
+from ort_lite.errors import OrtLiteError, format_error
+from ort_lite.load.external import ExternalData
+from ort_lite.load.source import ParsedSource
+from ort_lite.load.tensor_proto import from_span
+from ort_lite.memory.recipes import Recipes, recording
+from ort_lite.memory.sharing import shared
+from ort_lite.native.checkpoint import checkpoint
+from ort_lite.options.options import SessionOptions
+from ort_lite.prepared import pickling, store
+from ort_lite.prepared.key import key_of
+from ort_lite.prepared.weights import Digests
+
+SECTIONS = 5
+"""The sections of an entry: places of weights, their digests, the key of the digests, the tables of graphs, the program."""
+_DIGEST = 20
+
+Place = tuple[str, Any, int, str, tuple[int, ...]]
+"""Kind ("span" or "external"), where, bytes, element type and shape of a large tensor."""
+
+
+class PreparedProgram:
+    """The entry of one session. `source` is the model's source without its large tensors."""
+
+    def __init__(self, source: ParsedSource, options: SessionOptions, provider: str, objects: Mapping[str, Any]) -> None:
+        assert source.outline is not None
+        self.key, self.source, self._objects = key_of(source.outline, options, provider), source, objects
+        self._options, self.recipes = options, Recipes()
+
+    def read(self) -> Any:
+        """Return what was stored, over the weights of this model; None if there is nothing, or it does not fit.
+
+        Raises the errors of reading weights.
+        """
+        sections = store.read(self.key, SECTIONS)
+        if sections is None:
+            return None
+        places, digests, key, tables, main = sections
+        try:
+            wanted: list[Place] = pickling.Reader(places, {}, ()).load()
+        except _MALFORMED:
+            return None
+        weights = self._weights(wanted, bytes(digests), Digests(bytes(key)))
+        if weights is None:
+            return None
+        try:
+            return pickling.read(tables, main, self._objects, weights)
+        except _MALFORMED as error:
+            log.verbose(self._options, f"the prepared program {self.key} cannot be read: {format_error(error)}")
+            return None
+
+    def _weights(self, places: Sequence[Place], digests: bytes, digest: Digests) -> list[Array] | None:
+        """Return the large tensors; None if one is not what the program was prepared for."""
+        found: list[Array] = []
+        source = self.source
+        folder = None if source.path is None else os.path.dirname(source.path) or "."
+        with closing(ExternalData(folder, source.path)) as external:
+            for number, (kind, where, nbytes, dtype, shape) in enumerate(places):
+                checkpoint()
+                if kind == "span":
+                    if where not in source.spans or source.read is None:
+                        return None
+                    span = source.read(*where)
+                else:
+                    span = external.read(where, nbytes, f"initialiser {number}")
+                array = from_span(span, dtype, shape)
+                array.setflags(write=False)
+                if digest(array) != digests[number * _DIGEST : (number + 1) * _DIGEST]:
+                    return None
+                found.append(shared(array))
+            external.check()
+        source.check()
+        return found
+
+    def write(self, made: Any) -> str:
+        """Store what was created. Return "" or the reason why it is not stored."""
+        recipes = self.recipes
+        if recipes.refusals:
+            return recipes.refusals[0]
+        try:
+            with recording(None):
+                tables, main = pickling.write(made, recipes, self._objects)
+        except _UNSTORABLE as error:
+            return format_error(error)
+        digest = Digests()
+        digests = b"".join([digest(array) for _, array in recipes.loaded])
+        places = pickle.dumps([place for place, _ in recipes.loaded], protocol=5)
+        return "" if store.write(self.key, [places, digests, digest.key, tables, main]) else "its folder cannot be written"
+
+
+_UNSTORABLE = (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError, KeyError)
+_MALFORMED = (
+    pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError, MemoryError, NameError, OverflowError,
+    RecursionError, TypeError, ValueError, AssertionError, OrtLiteError,
+)  # fmt: skip

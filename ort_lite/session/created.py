@@ -1,0 +1,130 @@
+"""The stages of session creation up to compiled code: taken one after the other, or read from a prepared program."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.compile import lifecycle
+from ort_lite.graph.graph import Value
+from ort_lite.graph.model import Model
+from ort_lite.inference.declared import merge_outputs
+from ort_lite.load.source import ModelSource, ParsedSource
+from ort_lite.log.events import Span
+from ort_lite.memory.recipes import recording
+from ort_lite.native.checkpoint import begin_stage
+from ort_lite.options.options import SessionOptions
+from ort_lite.plugins.selection import Selection
+from ort_lite.record import Record
+from ort_lite.session import reuse
+from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
+from ort_lite.session.opening import Params, save_optimized_model
+from ort_lite.session.preparation import Arguments, load_model, warn_of_unknown
+from ort_lite.session.prepare import Prepared, prepare
+from ort_lite.session.simplify import form_to_save
+
+if TYPE_CHECKING:
+    from ort_lite.execute.profiling import Profiler
+    from ort_lite.prepared.program import PreparedProgram
+
+WORTH_SECONDS = 0.01
+"""The time of the stages from which on their result is worth a file."""
+
+
+class Described(Record):
+    """What a session says of its model."""
+
+    metadata: ModelMetadata
+    inputs: tuple[NodeArg, ...]
+    outputs: tuple[NodeArg, ...]
+    overridable: tuple[NodeArg, ...]
+
+
+class Created(Record):
+    """The result of the stages. See `ort_lite.session.preparation.Loaded` for the last three fields."""
+
+    prepared: Prepared
+    described: Described
+    selection: Selection
+    overridable: Model | None = None
+    defaults: Mapping[str, Value] = {}
+    writeable: frozenset[int] = frozenset()
+
+
+def create(
+    source: ModelSource | Model,
+    options: SessionOptions,
+    given: Arguments,
+    params: Params | None,
+    profiler: "Profiler | None",
+    span: Span,
+) -> Created:
+    """Read the prepared program of a session, or take its model through all stages and store the result."""
+    why = reuse.why_not(source, options, given, params, profiler is not None)
+    if why:
+        return _create(source, options, given, params, profiler, span)
+    chosen = reuse.select(given, options)
+    with span("prepared_program") as facts:
+        program = reuse.open_program(source, options, chosen)
+        if isinstance(program, str):
+            facts.update(prepared=f"no, because {program}")
+            return _create(source, options, given, params, profiler, span, chosen)
+    with closing(program.source):
+        return _read(program, options, chosen, span) or _store(program, source, options, given, chosen, span)
+
+
+def _read(program: "PreparedProgram", options: SessionOptions, chosen: Selection, span: Span) -> Created | None:
+    """Return what an earlier session stored, or None."""
+    begin_stage("load")
+    with span("read_prepared_program") as facts:
+        found: Any = program.read()
+        facts.update(found="no" if found is None else "yes")
+    if found is None:
+        return None
+    warn_of_unknown(options, chosen.providers)
+    prepared, described = found
+    begin_stage("finish")
+    return Created(prepared, described, chosen)
+
+
+def _store(
+    program: "PreparedProgram", source: Any, options: SessionOptions, given: Arguments, chosen: Selection, span: Span
+) -> Created:
+    """Take a model through all stages and store the result."""
+    begin = perf_counter()
+    with recording(program.recipes):
+        made = _create(reuse.source_to_load(program, source), options, given, None, None, span, chosen)
+    if perf_counter() - begin >= WORTH_SECONDS:
+        with span("store_prepared_program") as facts:
+            why = "initializers are inputs" if made.defaults else program.write((made.prepared, made.described))
+            facts.update(stored=f"no, because {why}" if why else "yes")
+    return made
+
+
+def _create(
+    source: ModelSource | ParsedSource | Model,
+    options: SessionOptions,
+    given: Arguments,
+    params: Params | None,
+    profiler: "Profiler | None",
+    span: Span,
+    chosen: Selection | None = None,
+) -> Created:
+    loaded = load_model(source, options, given, params, span, chosen)
+    model, chosen = loaded.model, loaded.selection
+    about = metadata(model)
+    inputs = node_args(model.graph.inputs, model.unnamed_dims)
+    overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
+    declared = [value.type for value in model.graph.outputs]
+    if profiler is not None:
+        lifecycle.start_profiling(chosen.providers)
+    if options.optimized_model_filepath:
+        begin_stage("save")
+        with span("save_optimized_model"):
+            save_optimized_model(form_to_save(model, chosen.providers, options), options)
+    prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
+    types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
+    outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
+    described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
+    return Created(prepared, described, chosen, loaded.overridable, loaded.defaults, loaded.writeable)
+
