@@ -4,15 +4,16 @@ A prepared program stores no weights. It stores where each array comes from, and
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.sharing import shared
+from ort_lite.memory.sharing import SMALLEST, shared
 
 
 class Recipes:
@@ -31,6 +32,7 @@ class Recipes:
 
 class _Recording(threading.local):
     recipes: Recipes | None = None
+    replay: "Replay | None" = None
 
 
 _RECORDING = _Recording()
@@ -60,19 +62,61 @@ def share(array: Array) -> Array:
     return found
 
 
+class Replay:
+    """The arrays that sessions of one program and equal weights create: those of a session that lives serve the next one.
+
+    They are created in one order, so that a number stands for each. `token` identifies the program and the contents of its weights.
+    """
+
+    def __init__(self, token: bytes) -> None:
+        self._token, self._count = token, 0
+
+    def next(self, make: Callable[[], Array]) -> Array:
+        """Return the next array: that of a living session, or the one that `make` returns."""
+        self._count += 1
+        key = self._token, self._count
+        found = _LIVING.get(key)
+        if found is None:
+            found = make()
+            if found.nbytes >= SMALLEST:
+                found = _LIVING.setdefault(key, found)
+        return found
+
+
+_LIVING: WeakValueDictionary[tuple[bytes, int], Array] = WeakValueDictionary()
+
+
+@contextmanager
+def replaying(replay: Replay) -> Iterator[None]:
+    """Create the arrays of a prepared program inside the block."""
+    before, _RECORDING.replay = _RECORDING.replay, replay
+    try:
+        yield
+    finally:
+        _RECORDING.replay = before
+
+
 def packed(make: Callable[[], Array]) -> Array:
     """Return the contiguous array that `make` returns, shared with other sessions."""
+    replay = _RECORDING.replay
+    if replay is not None:
+        return replay.next(lambda: shared(np.require(make(), requirements="C")))
     array = shared(np.require(make(), requirements="C"))
     if _RECORDING.recipes is not None:
         _RECORDING.recipes.packed.setdefault(id(array), (array, make))
     return array
 
 
+def note(array: Array, make: Callable[[], Array], given: Sequence[Any]) -> None:
+    """Note a function that creates an array again from what is `given`, and depends on nothing else."""
+    if _RECORDING.recipes is not None and not any(array is each for each in given):
+        _RECORDING.recipes.derived.setdefault(id(array), (array, make))
+
+
 def derive(function: Callable[..., Array], *arguments: Any) -> Array:
     """Return `function(*arguments)`, which depends on nothing else: a prepared program calls it again."""
     array = function(*arguments)
-    if _RECORDING.recipes is not None:
-        _RECORDING.recipes.derived.setdefault(id(array), (array, partial(function, *arguments)))
+    note(array, partial(function, *arguments), arguments)
     return array
 
 

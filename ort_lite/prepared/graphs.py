@@ -13,7 +13,7 @@ from ort_lite.record import Record
 NONE = -1
 """In the place of an input or output that is left out, of a producer, and of a graph."""
 
-ValueRow = tuple[str, Type | None, Any, int, list[int]]  # name, type, constant, producer, uses: node and index in turn
+ValueRow = tuple[str, Type | None, int, list[int]]  # name, type, producer, uses: node and index in turn
 AttrRow = tuple[str, str, Any, str]
 NodeRow = tuple[str, str, int, str, str, list[int], list[int], list[AttrRow]]
 GraphRow = tuple[str, str, list[int], list[tuple[str, int]], list[int], list[int], int]
@@ -58,16 +58,15 @@ class Numbering:
         """Return the number of a graph."""
         return NONE if graph is None else self.graphs.setdefault(graph, len(self.graphs))
 
-    def tables(self) -> Tables:
-        """Return the rows of everything numbered, and of all that it refers to."""
-        made = Tables([], [], [])
+    def extend(self, made: Tables) -> None:
+        """Add the rows of everything that was numbered since, and of all that it refers to."""
         while True:
             counts = len(self.values), len(self.nodes), len(self.graphs)
             made.graphs.extend([self._graph(graph) for graph in list(self.graphs)[len(made.graphs) :]])
             made.nodes.extend([self._node(node) for node in list(self.nodes)[len(made.nodes) :]])
             made.values.extend([self._value(value) for value in list(self.values)[len(made.values) :]])
             if counts == (len(self.values), len(self.nodes), len(self.graphs)):
-                return made
+                return
 
     def _graph(self, graph: Graph) -> GraphRow:
         inputs, outputs = ([self.value(value) for value in values] for values in (graph.inputs, graph.outputs))
@@ -92,18 +91,17 @@ class Numbering:
         uses = [number for node, index in value.uses for number in (self.node(node), index)]
         for graph in value._outputs_of:
             self.graph(graph)
-        return value.name, value.type, value.constant, self.node(value.producer), uses
+        return value.name, value.type, self.node(value.producer), uses
 
 
 def restore(tables: Tables) -> Objects:
-    """Create the objects of the tables."""
-    values = [Value(name, type_, constant) for name, type_, constant, _, _ in tables.values]
+    """Create the objects of the tables, values without their constants."""
+    values = [Value(name, type_) for name, type_, _, _ in tables.values]
     nodes = [Node.__new__(Node) for _ in tables.nodes]
     graphs = [Graph(row[0]) for row in tables.graphs]
     for node, row in zip(nodes, tables.nodes, strict=True):
         _fill_node(node, row, values, graphs)
-    for value, (_, type_, _, producer, uses) in zip(values, tables.values, strict=True):
-        value.type = type_
+    for value, (_, _, producer, uses) in zip(values, tables.values, strict=True):
         value.producer = None if producer == NONE else nodes[producer]
         at = iter(uses)
         value.uses = {(nodes[number], index): None for number, index in zip(at, at, strict=True)}

@@ -6,7 +6,7 @@ Only classes and functions of ort-lite's own packages, and a few others, are fou
 import io
 import pickle
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -39,7 +39,8 @@ _OTHERS = frozenset(
         ("copyreg", "__newobj__"),
         ("functools", "partial"),
         ("itertools", "repeat"),
-        ("numpy", "float32"),
+        ("numpy", "reshape"),
+        ("numpy", "ascontiguousarray"),
         ("types", "MappingProxyType"),
     }
 )
@@ -70,10 +71,12 @@ class Writer(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """Return how to create an object again."""
         if isinstance(obj, type):
+            _check_allowed(obj.__module__, obj.__qualname__)
             return NotImplemented
         if isinstance(obj, np.ndarray):
             return self._origins.array(obj)
         if isinstance(obj, FunctionType):
+            _check_allowed(obj.__module__, obj.__qualname__)
             return reduce_function(obj)
         if isinstance(obj, CellType):
             return reduce_cell(obj)
@@ -88,6 +91,12 @@ class Writer(pickle.Pickler):
         if isinstance(obj, np.ufunc):
             return _ufunc, (obj.__name__,)
         return NotImplemented
+
+
+def _check_allowed(module: str, name: str) -> None:
+    """Raise PickleError for what an entry must not refer to."""
+    if module.partition(".")[0] not in PACKAGES and (module, name) not in _OTHERS:
+        raise pickle.PickleError(f"{module}.{name} is not allowed")
 
 
 def _reduce_record(record: Record) -> Any:
@@ -124,12 +133,13 @@ class Origins:
 
     def array(self, array: Array) -> Any:
         """Return how to create an array again."""
+        _, array = self._recipes.twins.get(id(array), (array, array))
         made = self._recipes.packed.get(id(array))
         if made is not None:
             return recipes.packed, (made[1],)
         made = self._recipes.derived.get(id(array))
         if made is not None:
-            return recipes.derive, (made[1],)
+            return _derived, (made[1], array.flags.writeable)
         inside = self._inside(array)
         if inside is not None:
             return _view, inside
@@ -175,6 +185,13 @@ def _view(array: Array, dtype: str, offset: int, shape: tuple[int, ...], strides
     return made
 
 
+def _derived(make: Callable[[], Array], writeable: bool) -> Array:
+    array = make()
+    if not writeable:
+        array.setflags(write=False)
+    return array
+
+
 def _objects(shape: tuple[int, ...], elements: list[Any], writeable: bool) -> Array:
     made = np.empty(len(elements), object)
     made[:] = elements
@@ -209,9 +226,8 @@ class Reader(pickle.Unpickler):
         self._tables = (objects.values, objects.nodes, objects.graphs, weights)
 
     def find_class(self, module: str, name: str) -> Any:
-        """Find a class or function of ort-lite's packages, or one of a few others. Raises UnpicklingError for anything else."""
-        if module.partition(".")[0] not in PACKAGES and (module, name) not in _OTHERS:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+        """Find a class or function of ort-lite's packages, or one of a few others. Raises PickleError for anything else."""
+        _check_allowed(module, name)
         return super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Any:
@@ -221,11 +237,20 @@ class Reader(pickle.Unpickler):
 
 def write(obj: Any, found: Recipes, objects: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the pickles of the tables of graphs, and of the object."""
-    origins = Origins(found, objects)
+    origins, rows, done = Origins(found, objects), Tables([], [], []), 0
     main = io.BytesIO()
-    Writer(main, origins).dump(obj)
+    writer = Writer(main, origins)
+    writer.dump(obj)
+    while True:  # recipes of constants may refer to nodes that nothing else refers to
+        origins.numbers.extend(rows)
+        values = list(origins.numbers.values)[done:]
+        done += len(values)
+        constants = [(value, value.constant) for value in values if value.constant is not None]
+        writer.dump(constants)
+        if not constants:
+            break
     tables = io.BytesIO()
-    Writer(tables, origins).dump(origins.numbers.tables())
+    Writer(tables, origins).dump(rows)
     return tables.getvalue(), main.getvalue()
 
 
@@ -234,5 +259,10 @@ def read(tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[st
     found = Reader(tables, names, weights).load()
     if not isinstance(found, Tables):
         raise pickle.UnpicklingError("it has no tables")
-    return Reader(main, names, weights, restore(found)).load()
+    reader = Reader(main, names, weights, restore(found))
+    made = reader.load()
+    while constants := reader.load():
+        for value, array in constants:
+            value.constant = array
+    return made
 

@@ -8,17 +8,18 @@ import os
 import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
-from ort_lite import log
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError, format_error
 from ort_lite.load.external import ExternalData
 from ort_lite.load.source import ParsedSource
 from ort_lite.load.tensor_proto import from_span
-from ort_lite.memory.recipes import Recipes, recording
+from ort_lite.memory.recipes import Recipes, Replay, recording, replaying
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
+from ort_lite.native.digest import digest as digest_of
 from ort_lite.options.options import SessionOptions
 from ort_lite.prepared import pickling, store
 from ort_lite.prepared.key import key_of
@@ -39,6 +40,8 @@ class PreparedProgram:
         assert source.outline is not None
         self.key, self.source, self._objects = key_of(source.outline, options, provider), source, objects
         self._options, self.recipes = options, Recipes()
+        self.trouble = "there is none"
+        """The reason why `read` returned None."""
 
     def read(self) -> Any:
         """Return what was stored, over the weights of this model; None if there is nothing, or it does not fit.
@@ -57,14 +60,16 @@ class PreparedProgram:
         if weights is None:
             return None
         try:
-            return pickling.read(tables, main, self._objects, weights)
+            with replaying(Replay(digest_of(b"packed", self.key.encode(), key, digests))):
+                return pickling.read(tables, main, self._objects, weights)
         except _MALFORMED as error:
-            log.verbose(self._options, f"the prepared program {self.key} cannot be read: {format_error(error)}")
+            self.trouble = format_error(error)
             return None
 
     def _weights(self, places: Sequence[Place], digests: bytes, digest: Digests) -> list[Array] | None:
         """Return the large tensors; None if one is not what the program was prepared for."""
         found: list[Array] = []
+        replay = Replay(digest_of(b"weights", self.key.encode(), digest.key, digests))
         source = self.source
         folder = None if source.path is None else os.path.dirname(source.path) or "."
         with closing(ExternalData(folder, source.path)) as external:
@@ -79,8 +84,9 @@ class PreparedProgram:
                 array = from_span(span, dtype, shape)
                 array.setflags(write=False)
                 if digest(array) != digests[number * _DIGEST : (number + 1) * _DIGEST]:
+                    self.trouble = "weights have changed"
                     return None
-                found.append(shared(array))
+                found.append(replay.next(partial(shared, array)))
             external.check()
         source.check()
         return found
@@ -101,8 +107,8 @@ class PreparedProgram:
         return "" if store.write(self.key, [places, digests, digest.key, tables, main]) else "its folder cannot be written"
 
 
-_UNSTORABLE = (pickle.PicklingError, TypeError, ValueError, AttributeError, RecursionError, KeyError)
+_UNSTORABLE = (pickle.PickleError, TypeError, ValueError, AttributeError, RecursionError, KeyError)
 _MALFORMED = (
-    pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError, MemoryError, NameError, OverflowError,
+    pickle.PickleError, AttributeError, EOFError, ImportError, IndexError, KeyError, MemoryError, NameError, OverflowError,
     RecursionError, TypeError, ValueError, AssertionError, OrtLiteError,
 )  # fmt: skip

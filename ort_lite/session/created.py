@@ -78,7 +78,7 @@ def _read(program: "PreparedProgram", options: SessionOptions, chosen: Selection
     begin_stage("load")
     with span("read_prepared_program") as facts:
         found: Any = program.read()
-        facts.update(found="no" if found is None else "yes")
+        facts.update(found=f"no, because {program.trouble}" if found is None else "yes")
     if found is None:
         return None
     warn_of_unknown(options, chosen.providers)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
+from ort_lite.memory.recipes import derive
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 from ort_lite_transforms import channels
 
@@ -35,7 +36,7 @@ def fuse_conv_batch_norm(
         return Skip(line if isinstance(line, str) else str(found))
     weight, bias = found
     new_bias = (bias * line.slope + line.offset).astype(bias.dtype)
-    return rewriter.replace(norm, channels.rebuilt(rewriter, conv, channels.scale_channels(conv, weight, line.slope), new_bias))
+    return rewriter.replace(norm, channels.rebuilt(rewriter, conv, derive(channels.scale_channels, conv, weight, line.slope), new_bias))
 
 
 @rule(
@@ -67,10 +68,14 @@ def fuse_gemm_batch_norm(
     if old is None or old.size not in (1, line.slope.size) or old.ndim > 2 or (old.ndim == 2 and old.shape[0] != 1):
         return Skip(f"the bias of {gemm} is not constant or differs between rows")
     slope = line.slope.reshape(-1, 1) if gemm.attr("transB", 0) else line.slope
-    new_weight = rewriter.constant((weight * slope).astype(weight.dtype), b.name)
+    new_weight = rewriter.constant(derive(_scaled, weight, slope), b.name)
     new_bias = (old.ravel() * gemm.attr("beta", 1.0) * line.slope + line.offset).astype(weight.dtype)
     bias = rewriter.constant(new_bias, f"{b.name}_bias" if c is None else c.name)
     return rewriter.replace(norm, rewriter.op("Gemm", a, new_weight, bias, like=gemm, beta=1.0))
+
+
+def _scaled(weight: Array, slope: Array) -> Array:
+    return (weight * slope).astype(weight.dtype)
 
 
 def _line(rewriter: Rewriter, norm: Node, values: tuple[Value, ...]) -> _Line | str:

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
+from ort_lite.memory.recipes import note
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.transform import Done, Rewriter, graph_pass
 from ort_lite.transform.budget import bytes_in_memory
@@ -65,15 +67,26 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
             return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
         if reason := _refusal(rewriter, view, after, 0 if view else _work(node, given, elements), before):
             return reason
-        with np.errstate(all="ignore"):
-            found = FOLDERS[node.op_type](node, *arrays)
+        made = _compute(node, arrays)
     except NotFoldable as error:
         return str(error)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
-    outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
-    made = [np.asarray(output) for output in outputs]
+    for k, array in enumerate(made):
+        note(array, partial(_compute_one, node, arrays, k), arrays)
     return _insert_results(node, made, after, view, before, rewriter)
+
+
+def _compute(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """Return the outputs of a node."""
+    with np.errstate(all="ignore"):
+        found = FOLDERS[node.op_type](node, *arrays)
+    outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
+    return [np.asarray(output) for output in outputs]
+
+
+def _compute_one(node: Node, arrays: Sequence[Array | None], k: int) -> Array:
+    return _compute(node, arrays)[k]
 
 
 def _refusal(rewriter: Rewriter, view: bool, nbytes: int, work: int, held: int) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node, Value
+from ort_lite.memory.recipes import derive
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
 from ort_lite_transforms.quantized_operands import (
@@ -43,7 +44,7 @@ def _fold(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
     if node.op_type not in FOLDERS or any(array is None for array in arrays):
         return None
     try:
-        return rewriter.constant(np.ascontiguousarray(FOLDERS[node.op_type](node, *arrays)), x.name)
+        return rewriter.constant(derive(_move, node, *arrays), x.name)
     except (NotFoldable, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
         return None  # the provider says what is wrong, should the node ever run
 
@@ -113,3 +114,7 @@ def _level(found: Quantized, bound: float) -> Array:
     """The integers that stand for the bound, were they not saturated."""
     with np.errstate(over="ignore"):
         return np.asarray(np.rint(np.float32(bound) / found.steps) + found.points.astype(np.float32))
+
+
+def _move(node: Node, *arrays: Array) -> Array:
+    return np.ascontiguousarray(FOLDERS[node.op_type](node, *arrays))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.graph import Node, Value
+from ort_lite.memory.recipes import derive
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 from ort_lite_transforms.quantized_operands import Factors, Quantized, factors, find_quantized_input, find_quantized_output
 
@@ -144,7 +145,7 @@ class _Product:
         array = self.rewriter.array(x)
         if array is None:
             return self._op("Transpose", x, perm=(1, 0))
-        return self.rewriter.constant(np.ascontiguousarray(array.T), x.name)
+        return self.rewriter.constant(derive(_turned, array), x.name)
 
     def _zero(self, side: Quantized) -> Value:
         if side.zero is not None:
@@ -155,3 +156,7 @@ class _Product:
     def _op(self, op_type: str, *inputs: Value | None, domain: str = "", **attributes: Any) -> Value:
         version = None if domain else self.node.version
         return self.rewriter.op(op_type, *inputs, domain=domain, version=version, **attributes)
+
+
+def _turned(array: Array) -> Array:
+    return np.ascontiguousarray(array.T)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ort_lite.dtypes import DType, to_numpy
+from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite.memory.recipes import derive
 from ort_lite_cpu.lowering.conversion import convert
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -70,8 +71,12 @@ def _wide_input(values: Values, value: Value) -> Value:
 def _wide(info: Info) -> Info:
     if info.dtype not in HALVES:
         return info
-    constant = None if info.constant is None else info.constant.astype(to_numpy(_WIDE))
+    constant = None if info.constant is None else derive(_widen, info.constant)
     return info.replace(type=TensorType(_WIDE, info.shape), constant=constant)
+
+
+def _widen(array: Array) -> Array:
+    return array.astype(to_numpy(_WIDE))
 
 
 def _as(values: Values, tensor: Tensor, dtype: DType | None, readers: int = 1) -> Tensor:

@@ -29,6 +29,14 @@ class BodyProgram:
         self._made: Program | None = None
         self._making = locks.lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the lock."""
+        return {**vars(self), "_making": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._making = locks.lock()
+
     def complete(self) -> None:
         """See `ort_lite.provider.compiled.DefersCompile`."""
         if not self.source.inlined:

@@ -104,7 +104,9 @@ class Segment(Record, frozen=False):
         fields = {name: getattr(self, name) for name in self.__match_args__}
         table, initial = self.table.copy(), self.initial.copy()
         table[:, 0], initial[self.keep_slots] = 0, 0
-        return _restore, (), (None, fields | {"table": table, "initial": initial, "nothing": 0})
+        fields |= {"table": table, "initial": initial, "nothing": 0}
+        numbers = {name: (field.shape, field.tobytes()) for name, field in fields.items() if isinstance(field, np.ndarray)}
+        return _restore, (numbers,), (None, {name: field for name, field in fields.items() if name not in numbers})
 
     def relocate(self, addresses: Mapping[Spec, int]) -> None:
         """Fill in the addresses of kernels and arrays."""
@@ -113,8 +115,11 @@ class Segment(Record, frozen=False):
         self.initial[self.keep_slots] = [array.ctypes.data for array in self.keep]
 
 
-def _restore() -> Segment:
-    return Segment.__new__(Segment)
+def _restore(numbers: Mapping[str, tuple[tuple[int, ...], bytes]]) -> Segment:
+    made = Segment.__new__(Segment)
+    for name, (shape, data) in numbers.items():
+        setattr(made, name, np.frombuffer(data, np.int64).reshape(shape).copy())
+    return made
 
 
 class Assembled(Record, frozen=False):
