@@ -67,7 +67,7 @@ class TensorReader:
         shape = tuple(proto.dims[:])
         if shape and (min(shape) <= 0 or len(shape) > MOST_DIMS):
             _check_dims(shape, dtype, who)
-        nbytes = _nbytes(dtype, shape)
+        nbytes = bytes_in_file(dtype, shape)
         self._check_limit(nbytes, who)
         return dtype, shape, nbytes
 
@@ -182,7 +182,7 @@ def _read_field(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who
     if dtype in _AS_THEY_ARE:
         return np.fromiter(values, to_numpy(dtype), _check_count(len(values), prod(shape), shape, field, who)).reshape(shape)
     bits, target = BITS.get(dtype), to_numpy(dtype)
-    wanted = _nbytes(dtype, shape) if bits and 8 % bits == 0 else prod(shape) * (2 if dtype.startswith("complex") else 1)
+    wanted = bytes_in_file(dtype, shape) if bits and 8 % bits == 0 else prod(shape) * (2 if dtype.startswith("complex") else 1)
     array = np.fromiter(values, _FIELD_TYPES.get(field, np.int32), _check_count(len(values), wanted, shape, field, who))
     if bits and 8 % bits == 0:
         return unpack(array.astype(np.uint8), bits, prod(shape), dtype).reshape(shape)
@@ -193,7 +193,8 @@ def _read_field(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who
     return array.astype(f"uint{8 * itemsize(dtype)}").view(target).reshape(shape)  # the bits of a small float
 
 
-def _nbytes(dtype: DType, shape: tuple[int, ...]) -> int:
+def bytes_in_file(dtype: DType, shape: tuple[int, ...]) -> int:
+    """Return the bytes of a tensor in a file. Strings count 0."""
     return -(-prod(shape) * BITS[dtype] // 8) if dtype in BITS else prod(shape) * itemsize(dtype)
 
 
@@ -224,7 +225,7 @@ def describe(array: Array, proto: pb.TensorProto, name: str = "") -> None:
 def nbytes_of(array: Array) -> int | None:
     """Return the size in bytes of the result of `to_bytes`; None for strings."""
     dtype = from_numpy(array.dtype)
-    return None if dtype == "string" else _nbytes(dtype, array.shape)
+    return None if dtype == "string" else bytes_in_file(dtype, array.shape)
 
 
 def to_bytes(array: Array) -> bytes:

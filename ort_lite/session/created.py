@@ -16,7 +16,7 @@ from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.selection import Selection
 from ort_lite.record import Record
-from ort_lite.session import reuse
+from ort_lite.session.prepared import reuse
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.opening import Params, save_optimized_model
 from ort_lite.session.preparation import Arguments, load_model, warn_of_unknown
@@ -25,14 +25,14 @@ from ort_lite.session.simplify import form_to_save
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
-    from ort_lite.prepared.program import PreparedProgram
+    from ort_lite.session.prepared.program import PreparedProgram
 
 WORTH_SECONDS = 0.01
 """The time of the stages from which on their result is worth a file."""
 
 
 class Described(Record):
-    """What a session says of its model."""
+    """The description of a session's model."""
 
     metadata: ModelMetadata
     inputs: tuple[NodeArg, ...]

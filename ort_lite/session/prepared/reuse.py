@@ -1,4 +1,4 @@
-"""Decide if a session can use a prepared program, and open its entry (see `ort_lite.prepared.program`)."""
+"""Decide if a session can use a prepared program, and open its entry (see `ort_lite.session.prepared.program`)."""
 
 import os
 from typing import Any
@@ -10,7 +10,7 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins import plugins, selection
 from ort_lite.plugins.selection import Selection, rules_of
-from ort_lite.prepared.program import PreparedProgram
+from ort_lite.session.prepared.program import PreparedProgram
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments
 

@@ -13,7 +13,7 @@ from ort_lite.native.cpu import host
 from ort_lite.native.digest import digest
 from ort_lite.native.spec import KEY_DIGITS, base
 from ort_lite.options.options import SessionOptions
-from ort_lite.prepared.pickling import PACKAGES
+from ort_lite.session.prepared.pickling import PACKAGES
 
 FORMAT = 1
 """Increased when entries of the same key would be read in another way."""

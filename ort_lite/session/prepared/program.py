@@ -15,15 +15,15 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError, format_error
 from ort_lite.load.external import ExternalData
 from ort_lite.load.source import ParsedSource
-from ort_lite.load.tensor_proto import from_span
+from ort_lite.load.tensor_proto import bytes_in_file, from_span
 from ort_lite.memory.recipes import Recipes, Replay, recording, replaying
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.digest import digest as digest_of
 from ort_lite.options.options import SessionOptions
-from ort_lite.prepared import pickling, store
-from ort_lite.prepared.key import key_of
-from ort_lite.prepared.weights import Digests
+from ort_lite.session.prepared import pickling, store
+from ort_lite.session.prepared.key import key_of
+from ort_lite.session.prepared.weights import KEY_BYTES, Digests
 
 SECTIONS = 5
 """The sections of an entry: places of weights, their digests, the key of the digests, the tables of graphs, the program."""
@@ -53,8 +53,9 @@ class PreparedProgram:
             return None
         places, digests, key, tables, main = sections
         try:
-            wanted: list[Place] = pickling.Reader(places, {}, ()).load()
-        except _MALFORMED:
+            wanted = _checked(pickling.Reader(places, {}, ()).load(), len(digests), len(key))
+        except _MALFORMED as error:
+            self.trouble = format_error(error)
             return None
         weights = self._weights(wanted, bytes(digests), Digests(bytes(key)))
         if weights is None:
@@ -105,6 +106,24 @@ class PreparedProgram:
         digests = b"".join([digest(array) for _, array in recipes.loaded])
         places = pickle.dumps([place for place, _ in recipes.loaded], protocol=5)
         return "" if store.write(self.key, [places, digests, digest.key, tables, main]) else "its folder cannot be written"
+
+
+def _checked(places: Any, digests: int, key: int) -> list[Place]:
+    """Return the places of weights. Raises UnpicklingError unless they are some, with a digest each."""
+    fine = isinstance(places, list) and digests == len(places) * _DIGEST and key == KEY_BYTES
+    for place in places if fine else ():
+        kinds = tuple(map(type, place)) if type(place) is tuple else ()
+        fine = fine and kinds == (str, tuple, int, str, tuple) and place[0] in ("span", "external")
+        fine = fine and all(type(dim) is int and dim >= 0 for dim in place[4])
+        fine = fine and place[2] == bytes_in_file(place[3], place[4])
+        if place[0:1] == ("span",):
+            fine = fine and len(place[1]) == 2 and place[1][1] - place[1][0] == place[2]
+        else:
+            fine = fine and all(type(each) is tuple and len(each) == 2 and {*map(type, each)} == {str} for each in place[1])
+    if not fine:
+        raise pickle.UnpicklingError("its weights are not described")
+    found: list[Place] = places
+    return found
 
 
 _UNSTORABLE = (pickle.PickleError, TypeError, ValueError, AttributeError, RecursionError, KeyError)

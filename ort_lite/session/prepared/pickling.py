@@ -17,8 +17,8 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.memory import recipes
 from ort_lite.memory.recipes import Recipes
-from ort_lite.prepared.functions import reduce_cell, reduce_function
-from ort_lite.prepared.graphs import NO_OBJECTS, Numbering, Objects, Tables, named, restore
+from ort_lite.session.prepared.functions import reduce_cell, reduce_function
+from ort_lite.session.prepared.graphs import NO_OBJECTS, Numbering, Objects, Tables, named, restore
 from ort_lite.record import Record
 
 PACKAGES = ("ort_lite", "ort_lite_cpu", "ort_lite_transforms")

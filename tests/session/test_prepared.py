@@ -1,0 +1,386 @@
+"""Prepared programs: a session that reads one is the session that would have been created, and anything else is not used."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+import ort_lite
+from ort_lite.errors import OrtLiteError
+from ort_lite.log.events import Event, Subscriber
+from ort_lite.options.options import SessionOptions
+from ort_lite.session.prepared import key, store
+from ort_lite.session import created
+
+DATA = Path(__file__).parents[1] / "data"
+MODEL = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+main (float[N, 16, H, 12] x, int64[K] picked) => (float[N, F] y, float[N, 24, P, Q] z) {
+    c = Conv<kernel_shape=[3, 3], pads=[1, 1, 1, 1]>(x, w)
+    b = BatchNormalization(c, scale, shift, mean, variance)
+    z = Relu(b)
+    p = GlobalAveragePool(z)
+    f = Flatten(p)
+    t = Transpose<perm=[1, 0]>(turned)
+    g = Gemm(f, t, bias)
+    h = Gelu<approximate="tanh">(g)
+    total = ReduceSum<keepdims=0>(h)
+    zero = Constant<value=float {0.0}>()
+    positive = Greater(total, zero)
+    y = If(positive)<then_branch=then () => (float[N, F] a) { a = Gather<axis=1>(h, picked) },
+                     else_branch=otherwise () => (float[N, F] a) { m = MatMul(h, square) a = Gather<axis=1>(m, picked) }>
+}"""
+SHAPES = {"w": (24, 16, 3, 3), "scale": (24,), "shift": (24,), "mean": (24,), "variance": (24,), "turned": (64, 24)}
+SHAPES |= {"bias": (64,), "square": (64, 64)}
+
+
+def model(seed: int = 0) -> bytes:
+    """Return a model whose weights, the large ones by the seed, are folded, fused, packed and read by bodies."""
+    made, rng, other = onnx.parser.parse_model(MODEL), np.random.default_rng(0), np.random.default_rng(seed)
+    for name, shape in SHAPES.items():
+        array = (other if np.prod(shape) > 1000 else rng).standard_normal(shape).astype(np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(abs(array) if name == "variance" else array, name))
+    return made.SerializeToString()
+
+
+def feeds(n: int = 2, h: int = 9) -> dict[str, Any]:
+    rng = np.random.default_rng(n)
+    return {"x": rng.standard_normal((n, 16, h, 12)).astype(np.float32), "picked": np.array([3, 1, 60])}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every session stores, in a folder of the test's own."""
+    monkeypatch.setattr(store, "directory", lambda: str(tmp_path / "programs"))
+    monkeypatch.setattr(created, "WORTH_SECONDS", 0.0)
+    return tmp_path / "programs"
+
+
+def session(source: Any, prepared: str = "1", **entries: str) -> ort_lite.InferenceSession:
+    options = ort_lite.SessionOptions()
+    for name, value in {"ort_lite.prepared": prepared, "ort_lite.creation_trace": "1", **entries}.items():
+        options.add_session_config_entry(name.replace("__", "."), value)
+    return ort_lite.InferenceSession(source, options)
+
+
+def found(made: ort_lite.InferenceSession) -> str:
+    """Return what the creation report says of reading a prepared program."""
+    assert made.creation_trace is not None
+    return next((str(event.facts["found"]) for event in made.creation_trace.events if "found" in event.facts), "")
+
+
+def stored(made: ort_lite.InferenceSession) -> str:
+    assert made.creation_trace is not None
+    return next((str(event.facts["stored"]) for event in made.creation_trace.events if "stored" in event.facts), "")
+
+
+def equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return bool(left == right)
+
+
+def test_the_second_session_reads_what_the_first_one_stored() -> None:
+    fresh = session(model(), prepared="0")
+    first = session(model())
+    assert (found(first), stored(first)) == ("no, because there is none", "yes")
+    second = session(model())
+    assert (found(second), stored(second)) == ("yes", "")
+    for shapes in ({}, {"n": 1, "h": 5}, {"n": 5, "h": 30}):
+        wanted = fresh.run(None, feeds(**shapes))
+        assert all(map(equal, wanted, second.run(None, feeds(**shapes))))
+
+
+def test_a_path_and_bytes_have_one_program(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(model())
+    assert stored(session(tmp_path / "model.onnx")) == "yes"
+    assert found(session(model())) == found(session(bytearray(model()))) == found(session(memoryview(model()))) == "yes"
+
+
+def test_it_describes_itself_as_a_new_session_does(tmp_path: Path) -> None:
+    fresh = session(model(), prepared="0")
+    session(model())
+    second = session(model())
+    assert found(second) == "yes"
+    for describe in (
+        lambda made: made.get_inputs(),
+        lambda made: made.get_outputs(),
+        lambda made: made.get_modelmeta().custom_metadata_map,
+        lambda made: str(made.explain()),
+        lambda made: made.explain().as_dict(),
+        lambda made: {k: str(c) for k, c in made._state.prepared.compiled.kernels().items()},
+    ):
+        assert str(describe(second)) == str(describe(fresh))
+    for made in (fresh, second):
+        made.run(None, feeds())
+    assert second.memory() == fresh.memory()
+    assert str(second.memory_plans()) == str(fresh.memory_plans())
+
+
+class Seen(Subscriber):
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_end(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def test_a_recorded_run_has_the_same_events() -> None:
+    names = []
+    session(model())
+    for made in (session(model(), prepared="0"), session(model())):
+        seen = Seen()
+        made._events.subscribe(seen)
+        made.run(None, feeds())
+        names.append([(event.name, event.kind, event.args.get("op_name")) for event in seen.events])
+    assert names[0] == names[1]
+    assert len(names[0]) > 5
+
+
+def test_errors_of_a_run_name_the_same_node() -> None:
+    session(model())
+    messages = []
+    for made in (session(model(), prepared="0"), session(model())):
+        with pytest.raises(OrtLiteError) as error:
+            made.run(None, {**feeds(), "picked": np.array([99])})
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+    assert "Gather" in messages[1]
+
+
+def test_a_model_with_other_weights_is_created_anew() -> None:
+    session(model())
+    other = session(model(seed=1))
+    assert found(other) == "no, because weights have changed"
+    assert all(map(equal, session(model(seed=1), prepared="0").run(None, feeds()), other.run(None, feeds())))
+    assert found(session(model(seed=1))) == "yes"
+
+
+def test_external_data_is_read_and_compared(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    made = onnx.load_from_string(model())
+    onnx.save(made, path, save_as_external_data=True, location="weights", size_threshold=0)
+    assert stored(session(path)) == "yes"
+    assert found(session(path)) == "yes"
+    data = bytearray((tmp_path / "weights").read_bytes())
+    data[5000] ^= 1
+    (tmp_path / "weights").write_bytes(data)
+    assert found(session(path)) == "no, because weights have changed"
+    (tmp_path / "weights").write_bytes(data[:-1])
+    with pytest.raises(OrtLiteError) as mine:
+        session(path)
+    with pytest.raises(OrtLiteError) as fresh:
+        session(path, prepared="0")
+    assert type(mine.value) is type(fresh.value)
+
+
+@pytest.fixture
+def entry(folder: Path) -> Path:
+    session(model())
+    [name] = os.listdir(folder)
+    return folder / name
+
+
+def positions(size: int, sections: int) -> Iterator[int]:
+    """Yield every byte of the header, and 2,000 others."""
+    header = 38 + len(b"prepared program 1\n") + 8 * (1 + sections)
+    yield from range(header)
+    yield from random.Random(0).sample(range(header, size), 2000)
+
+
+def test_no_changed_byte_of_an_entry_is_used(entry: Path) -> None:
+    data, name = entry.read_bytes(), entry.name
+    for at in positions(len(data), 5):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        entry.write_bytes(changed)
+        assert store.read(name, 5) is None
+    entry.write_bytes(bytes(reversed(data)))
+    assert found(session(model())) == "no, because there is none"
+    assert found(session(model())) == "yes"  # the damaged one was replaced
+
+
+def test_no_shortened_entry_is_used(entry: Path) -> None:
+    data, name = entry.read_bytes(), entry.name
+    sections = store.read(name, 5)
+    assert sections is not None
+    sizes, start = [len(section) for section in sections], len(data) - sum(map(len, sections))
+    for at in [0, 19, 38, start - 8, start - 1, *(start + sum(sizes[:k]) for k in range(5)), len(data) - 1]:
+        entry.write_bytes(data[:at])
+        assert store.read(name, 5) is None
+    entry.write_bytes(data + b"\0")
+    assert store.read(name, 5) is None
+
+
+def test_malformed_sections_with_a_right_digest_are_not_used(entry: Path) -> None:
+    """Whoever may write entries may run code anyway: this is about entries of other releases, and never ends a process."""
+    sections = store.read(entry.name, 5)
+    assert sections is not None
+    whole, rng = [bytes(section) for section in sections], random.Random(1)
+    for number in (0, 1, 2, 3):
+        for _ in range(40):
+            changed = bytearray(whole[number])
+            at = rng.randrange(len(changed))
+            changed[at:] = b"" if rng.random() < 0.5 else changed[at:][::-1]
+            if bytes(changed) == whole[number]:
+                continue
+            store.write(entry.name, [*whole[:number], bytes(changed), *whole[number + 1 :]])
+            made = session(model())
+            assert made.run(None, feeds())
+
+
+@pytest.mark.parametrize("name", ["builtins.eval", "os.system", "subprocess.Popen", "builtins.exec", "numpy.load"])
+def test_an_entry_finds_no_other_functions(name: str) -> None:
+    import pickle
+
+    from ort_lite.session.prepared.pickling import Reader
+
+    module, _, function = name.rpartition(".")
+    data = b"c" + module.encode() + b"\n" + function.encode() + b"\n."
+    with pytest.raises(pickle.PickleError, match="is not allowed"):
+        Reader(data, {}, ()).load()
+
+
+def test_an_entry_that_others_could_have_written_is_not_used(entry: Path, folder: Path) -> None:
+    entry.chmod(0o666)
+    assert found(session(model())) == "no, because there is none"
+    entry.chmod(0o600)
+    folder.chmod(0o777)
+    assert found(session(model())) == "no, because there is none"
+
+
+def _options(change: Callable[[SessionOptions], object]) -> SessionOptions:
+    options = ort_lite.SessionOptions()
+    change(options)
+    return options
+
+
+CHANGES: list[Callable[[Any], object]] = [
+    lambda o: setattr(o, "intra_op_num_threads", 3),
+    lambda o: setattr(o, "inter_op_num_threads", 3),
+    lambda o: setattr(o, "graph_optimization_level", ort_lite.GraphOptimizationLevel.ORT_ENABLE_BASIC),
+    lambda o: setattr(o, "execution_mode", ort_lite.ExecutionMode.ORT_PARALLEL),
+    lambda o: setattr(o, "enable_mem_pattern", False),
+    lambda o: setattr(o, "logid", "other"),
+    lambda o: o.add_session_config_entry("ort_lite.fusion", "0"),
+    lambda o: o.add_free_dimension_override_by_name("N", 2),
+    lambda o: o.add_free_dimension_override_by_denotation("DATA_BATCH", 2),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_each_option_is_part_of_the_key(change: Callable[[Any], object]) -> None:
+    assert key.key_of(b"model", _options(change), "cpu") != key.key_of(b"model", ort_lite.SessionOptions(), "cpu")
+
+
+def test_each_other_component_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    options, keys = ort_lite.SessionOptions(), set[str]()
+    keys.add(key.key_of(b"model", options, "cpu"))
+    keys.add(key.key_of(b"modem", options, "cpu"))
+    keys.add(key.key_of(b"model", options, "other"))
+    keys.add(key.key_of(b"model", options, "cpu", b"other code"))
+    assert len(keys) == 4
+    for name in ("__version__", "FORMAT"):
+        with monkeypatch.context() as patch:
+            patch.setattr(key, name, "other")
+            keys.add(key.key_of(b"model", options, "cpu"))
+    with monkeypatch.context() as patch:
+        patch.setattr(key, "base", lambda: b"other compilers")
+        keys.add(key.key_of(b"model", options, "cpu"))
+    with monkeypatch.context() as patch:
+        patch.setattr(key.np, "__version__", "other")
+        keys.add(key.key_of(b"model", options, "cpu"))
+    assert len(keys) == 8
+
+
+def test_an_edited_source_file_changes_the_digest_of_the_code(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "module.py").write_text("a = 1\n")
+    before = key.digest_of_folders([str(tmp_path)])
+    (tmp_path / "inside" / "module.py").write_text("a = 22\n")
+    assert key.digest_of_folders([str(tmp_path)]) != before
+
+
+def test_each_option_of_the_provider_is_part_of_the_key() -> None:
+    from ort_lite_cpu import CPUExecutionProvider
+
+    def described(**options: Any) -> Any:
+        provider = CPUExecutionProvider(**options)
+        provider.configure(SessionOptions())
+        state = provider.prepared_state()
+        assert not isinstance(state, str)
+        return state[0]
+
+    found = {described(), described(threads=7), described(fusion=False), described(winograd=False)}
+    assert len(found) == 4
+
+
+def test_the_oldest_entries_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session(model())
+    [name] = os.listdir(folder)
+    os.utime(folder / name, (1, 1))
+    monkeypatch.setattr(store, "MOST_BYTES", (folder / name).stat().st_size * 3 // 2 * 4)
+    monkeypatch.setattr(store, "limit", lambda folder, most, limit=store.limit: limit(folder, most // 4))
+    session(model(), ort_lite__fusion="0")
+    assert name not in os.listdir(folder)
+    assert len(os.listdir(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    ("create", "reason"),
+    [
+        (lambda: session(model(), prepared="0"), ""),
+        (lambda: session(onnx.load_from_string(model())), ""),
+    ],
+)
+def test_other_sessions_store_nothing(create: Callable[[], Any], reason: str, folder: Path) -> None:
+    assert found(create()) == reason
+    assert not folder.exists()
+
+
+def test_random_numbers_of_the_system_are_not_stored(folder: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["": 21]> main () => (float[N, M] y) { y = RandomNormal<shape=[3, 4]>() }'
+    data = onnx.parser.parse_model(text).SerializeToString()
+    made = session(data)
+    assert "entropy" in stored(made)
+    assert not folder.exists()
+    assert not equal(made.run(None, {})[0], session(data).run(None, {})[0])
+
+
+GENERATED = sorted(str(path.relative_to(DATA)) for path in (DATA / "generated").glob("*/model.onnx"))[::6]
+EXPORTED = [f"transformers/{name}.onnx" for name in ("bert", "gpt2", "t5_decoder", "t5_encoder", "vit")]
+
+
+@pytest.mark.parametrize("name", [*GENERATED, *EXPORTED, "silero/silero_vad.onnx"])
+def test_models_compute_the_same(name: str) -> None:
+    path = DATA / name
+    fresh, _, second = session(path, prepared="0"), session(path), session(path)
+    inputs = {arg.name: _example(arg) for arg in fresh.get_inputs()}
+    if any(value is None for value in inputs.values()):
+        return  # an input is no tensor
+    wanted, came = _outcome(fresh, inputs), _outcome(second, inputs)
+    assert type(wanted) is type(came)
+    assert wanted == came if isinstance(wanted, str) else all(map(equal, wanted, came))
+    assert str(second.explain()) == str(fresh.explain())
+
+
+def _example(arg: Any) -> Any:
+    kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(bool)": bool}
+    if arg.type not in kinds:
+        return None
+    shape = [dim if isinstance(dim, int) else 3 for dim in arg.shape]
+    return (np.random.default_rng(0).standard_normal(shape) * 3).astype(kinds[arg.type])
+
+
+def _outcome(made: ort_lite.InferenceSession, inputs: dict[str, Any]) -> Any:
+    try:
+        return made.run(None, inputs)
+    except OrtLiteError as error:
+        return str(error)
+
