@@ -96,7 +96,6 @@ def _load(source: ParsedSource, external: "_External", options: ParseOptions, su
     aligned = options.copy_misaligned or not options.no_copy
     tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
     try:
-        assert source.proto is not None, "the source has been parsed"
         loaded = _Loader(source.proto, tensor, options, supplied, source.path).model()
     except MemoryError as error:
         if isinstance(error, OutOfMemory):

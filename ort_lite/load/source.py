@@ -22,15 +22,14 @@ ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.Model
 class ParsedSource(Record):
     """A parsed model. `spans` are the positions of its large tensors; `read` returns the bytes of one (`ort_lite.load.wire`).
 
-    `path` is its origin. `outline` are the bytes that `proto` is parsed from, kept if the caller asks for them. `file` stays open while tensors are read from it; call `close` afterwards.
+    `path` is its origin. `file` stays open while tensors are read from it; call `close` afterwards.
     """
 
-    proto: "pb.ModelProto | None"
+    proto: pb.ModelProto
     spans: frozenset[Span] = frozenset()
     read: Callable[[int, int], ByteSpan] | None = None
     path: str | None = None
     file: OpenFile | None = None
-    outline: bytes | None = None
 
     def close(self) -> None:
         """Close the file, if the model came from one."""
@@ -39,11 +38,39 @@ class ParsedSource(Record):
 
     def check(self) -> None:
         """Raise Fail if the file changed while it was read."""
+        _check(self.file)
+
+
+class OutlinedSource(Record):
+    """A model that has not been parsed: `data` are its bytes without its large tensors. The other fields are as in ParsedSource."""
+
+    data: bytes
+    spans: frozenset[Span]
+    read: Callable[[int, int], ByteSpan]
+    path: str | None
+    file: OpenFile | None
+
+    def close(self) -> None:
+        """Close the file, if the model came from one."""
         if self.file is not None:
-            try:
-                self.file.check()
-            except OSError as error:
-                raise _read_error(self.file.path, error) from error
+            self.file.close()
+
+    def check(self) -> None:
+        """Raise Fail if the file changed while it was read."""
+        _check(self.file)
+
+    def parse(self) -> ParsedSource:
+        """Return the parsed source. Raises InvalidProtobuf."""
+        proto, _ = parse(InMemory(memoryview(self.data)), self.path or "the model")
+        return ParsedSource(proto, self.spans, self.read, self.path, self.file)
+
+
+def _check(file: OpenFile | None) -> None:
+    if file is not None:
+        try:
+            file.check()
+        except OSError as error:
+            raise _read_error(file.path, error) from error
 
 
 def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> ParsedSource:
@@ -53,7 +80,7 @@ def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> 
     cannot be read, and InvalidType for anything else.
     """
     if isinstance(model, ParsedSource):
-        return parse_outline(model)
+        return model
     if isinstance(model, pb.ModelProto):
         return ParsedSource(model)
     if isinstance(model, (str, os.PathLike)):
@@ -66,7 +93,7 @@ def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> 
     return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
 
 
-def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview") -> ParsedSource | None:
+def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview") -> OutlinedSource | None:
     """Read a model without its large tensors, which can be read afterwards, and without parsing it.
 
     None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
@@ -82,7 +109,7 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
         if file is not None:
             found = outline(InFile(file.size, file.read), LARGE)
             if found is not None:
-                return ParsedSource(None, found[1], _reader(file, file.path), path, file, found[0])
+                return OutlinedSource(*found, _reader(file, file.path), path, file)
             file.close()
             return None
         data = memoryview(model).cast("B")  # type: ignore[arg-type]  # no path any more
@@ -93,16 +120,7 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
         return None
     if found is None:
         return None
-    return ParsedSource(None, found[1], lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path, None, found[0])
-
-
-def parse_outline(source: ParsedSource) -> ParsedSource:
-    """Return the source with its model parsed. Raises InvalidProtobuf."""
-    if source.proto is not None:
-        return source
-    assert source.outline is not None
-    proto, _ = parse(InMemory(memoryview(source.outline)), source.path or "the model")
-    return source.replace(proto=proto)
+    return OutlinedSource(*found, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path, None)
 
 
 def _read_stream(stream: Any) -> Any:

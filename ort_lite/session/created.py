@@ -16,11 +16,11 @@ from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.selection import Selection
 from ort_lite.record import Record
-from ort_lite.session.prepared import reuse
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.opening import Params, save_optimized_model
 from ort_lite.session.preparation import Arguments, load_model, warn_of_unknown
 from ort_lite.session.prepare import Prepared, prepare
+from ort_lite.session.prepared import reuse
 from ort_lite.session.simplify import form_to_save
 
 if TYPE_CHECKING:
@@ -127,4 +127,3 @@ def _create(
     outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
     described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
     return Created(prepared, described, chosen, loaded.overridable, loaded.defaults, loaded.writeable)
-

@@ -30,7 +30,9 @@ def fuse_conv_scale(rewriter: Rewriter, conv: Node, factor: Value, root: Node) -
     wide = factors.astype(np.float64)
     wide = 1 / wide if root.op_type == "Div" else wide
     new_bias = (bias * wide).astype(bias.dtype)
-    return rewriter.replace(root, channels.rebuilt(rewriter, conv, derive(channels.scale_channels, conv, weight, wide), new_bias))
+    return rewriter.replace(
+        root, channels.rebuilt(rewriter, conv, derive(channels.scale_channels, conv, weight, wide), new_bias)
+    )
 
 
 @rule(

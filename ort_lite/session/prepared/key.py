@@ -26,7 +26,9 @@ def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes |
     `provider` describes the provider's options; `code` is the digest of the code, by default of that of this process.
     """
     parts = repr((FORMAT, versions(), described(options), provider, host())).encode()
-    own = digest(b"prepared program", base(), code_digest() if code is None else code, b"%d " % len(parts), parts, outline).hex()
+    own = digest(
+        b"prepared program", base(), code_digest() if code is None else code, b"%d " % len(parts), parts, outline
+    ).hex()
     return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:KEY_DIGITS]
 
 

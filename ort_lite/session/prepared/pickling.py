@@ -17,9 +17,9 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.memory import recipes
 from ort_lite.memory.recipes import Recipes
+from ort_lite.record import Record
 from ort_lite.session.prepared.functions import reduce_cell, reduce_function
 from ort_lite.session.prepared.graphs import NO_OBJECTS, Numbering, Objects, Tables, named, restore
-from ort_lite.record import Record
 
 PACKAGES = ("ort_lite", "ort_lite_cpu", "ort_lite_transforms")
 """The packages whose classes and functions an entry may refer to."""
@@ -109,7 +109,7 @@ def _reduce_record(record: Record) -> Any:
 
 
 def _new(kind: type) -> Any:
-    return kind.__new__(kind)
+    return object.__new__(kind)
 
 
 class Origins:
@@ -265,4 +265,3 @@ def read(tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[st
         for value, array in constants:
             value.constant = array
     return made
-

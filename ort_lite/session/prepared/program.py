@@ -14,7 +14,7 @@ from typing import Any
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError, format_error
 from ort_lite.load.external import ExternalData
-from ort_lite.load.source import ParsedSource
+from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
 from ort_lite.memory.recipes import Recipes, Replay, recording, replaying
 from ort_lite.memory.sharing import shared
@@ -36,9 +36,8 @@ Place = tuple[str, Any, int, str, tuple[int, ...]]
 class PreparedProgram:
     """The entry of one session. `source` is the model's source without its large tensors."""
 
-    def __init__(self, source: ParsedSource, options: SessionOptions, provider: str, objects: Mapping[str, Any]) -> None:
-        assert source.outline is not None
-        self.key, self.source, self._objects = key_of(source.outline, options, provider), source, objects
+    def __init__(self, source: OutlinedSource, options: SessionOptions, provider: str, objects: Mapping[str, Any]) -> None:
+        self.key, self.source, self._objects = key_of(source.data, options, provider), source, objects
         self._options, self.recipes = options, Recipes()
         self.trouble = "there is none"
         """The reason why `read` returned None."""
@@ -77,7 +76,7 @@ class PreparedProgram:
             for number, (kind, where, nbytes, dtype, shape) in enumerate(places):
                 checkpoint()
                 if kind == "span":
-                    if where not in source.spans or source.read is None:
+                    if where not in source.spans:
                         return None
                     span = source.read(*where)
                 else:

@@ -5,14 +5,14 @@ from typing import Any
 
 from ort_lite.errors import InvalidProtobuf
 from ort_lite.graph.model import Model
-from ort_lite.load.source import ModelSource, ParsedSource, parse_outline, read_outline
+from ort_lite.load.source import ModelSource, ParsedSource, read_outline
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins import plugins, selection
 from ort_lite.plugins.selection import Selection, rules_of
-from ort_lite.session.prepared.program import PreparedProgram
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments
+from ort_lite.session.prepared.program import PreparedProgram
 
 _OBJECTS = (config_keys.INITIALIZERS_FOLDER, config_keys.LAYERS_BY_NAME, config_keys.CONTEXT_ENABLE, "ort_lite.partitioning")
 """Config entries with which a session depends on more than its key covers."""
@@ -65,7 +65,7 @@ def open_program(source: Any, options: SessionOptions, chosen: Selection) -> "Pr
 def source_to_load(program: PreparedProgram, source: Any) -> ModelSource | ParsedSource:
     """Return the source of a model without an entry. Malformed models are read from the beginning, for the error that says why."""
     try:
-        return parse_outline(program.source)
+        return program.source.parse()
     except InvalidProtobuf:
         program.source.close()
         result: ModelSource = source
