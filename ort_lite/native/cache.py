@@ -15,6 +15,8 @@ from ort_lite.native import private
 from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
+PROGRAMS = "programs"
+"""The folder beside the objects with prepared programs: see `ort_lite.session.prepared`."""
 MOST_BYTES = 1 << 28
 """The largest size of an object. Kernels have a few kilobytes."""
 DAY = 86400.0

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from ort_lite.native import cache
 
-FOLDER = "programs"
 MOST_BYTES = 1 << 28
 """The size of all entries together; the least recently used ones are removed."""
 _MAGIC = b"prepared program 1\n"
@@ -15,7 +14,7 @@ _SIZE = 8  # bytes of a number in the header
 def directory() -> str:
     """Return the folder of entries; "" if there is no folder for kernels."""
     kernels = cache.directory()
-    return os.path.join(kernels, FOLDER) if kernels else ""
+    return os.path.join(kernels, cache.PROGRAMS) if kernels else ""
 
 
 def pack(sections: list[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""`ort-lite cache dir|list|verify|prune|export|import`: manage the folder of compiled kernels."""
+"""`ort-lite cache dir|list|verify|prune|export|import`: manage the folder of compiled kernels, and of the programs beside them."""
 
 import time
 from argparse import Namespace
@@ -32,15 +32,17 @@ def _dir(arguments: Namespace, folder: str) -> int:
 def _list(arguments: Namespace, folder: str) -> int:
     found = upkeep.entries(folder)
     stale = [entry for entry in found if entry.stale]
+    programs = upkeep.entries(upkeep.programs_of(folder))
     ages = _by_age(found)
     if arguments.json:
-        groups = {"all": found, "stale": stale, **{name.replace(" ", "_"): group for name, group in ages.items()}}
+        groups = {"all": found, "stale": stale, "programs": programs, **{name.replace(" ", "_"): group for name, group in ages.items()}}
         print_json(
             "cache", {"action": arguments.action, "folder": folder, **{name: _sums(group) for name, group in groups.items()}}
         )
         return 0
     print_text(folder)
     rows = [("all", found), *((f"used {name}", group) for name, group in ages.items()), ("of other versions", stale)]
+    rows.append(("prepared programs", programs))
     print_table(("objects", "count", "MB"), [(name, *_cells(group)) for name, group in rows], ("count", "MB"))
     return 0
 
@@ -64,11 +66,15 @@ def _cells(found: Sequence[upkeep.Entry]) -> tuple[int, str]:
 
 def _verify(arguments: Namespace, folder: str) -> int:
     """Return FINDINGS if a broken object remains, otherwise DONE."""
-    found = upkeep.entries(folder)
-    broken = {entry.key: wrong for entry in found if (wrong := upkeep.trouble(folder, entry.key))}
-    broken |= dict.fromkeys(upkeep.find_partial_files(folder), "was never finished")
-    if arguments.delete:
-        upkeep.remove(folder, broken)
+    found, broken = list[upkeep.Entry](), dict[str, str]()
+    for place in (folder, upkeep.programs_of(folder)):
+        own = upkeep.entries(place)
+        wrong = {entry.key: why for entry in own if (why := upkeep.trouble(place, entry.key))}
+        wrong |= dict.fromkeys(upkeep.find_partial_files(place), "was never finished")
+        if arguments.delete:
+            upkeep.remove(place, wrong)
+        found += own
+        broken |= wrong
     if arguments.json:
         print_json(
             "cache",
@@ -85,8 +91,11 @@ def _prune(arguments: Namespace, folder: str) -> int:
     nbytes = None if arguments.keep_bytes is None else _bytes(arguments.keep_bytes)
     if not arguments.stale and arguments.older_than is None and nbytes is None:
         raise InvalidArgument("nothing says what may go: --stale, --older-than DAYS, --keep-bytes N")
-    gone = upkeep.to_prune(upkeep.entries(folder), arguments.stale, arguments.older_than, nbytes)
-    upkeep.remove(folder, [*(entry.key for entry in gone), *upkeep.find_partial_files(folder)])
+    gone = list[upkeep.Entry]()
+    for place in (folder, upkeep.programs_of(folder)):
+        own = upkeep.to_prune(upkeep.entries(place), arguments.stale, arguments.older_than, nbytes)
+        upkeep.remove(place, [*(entry.key for entry in own), *upkeep.find_partial_files(place)])
+        gone += own
     _tell(arguments, folder, {"removed": len(gone), "bytes": _sums(gone)["bytes"]}, "removed {removed} objects, {bytes} bytes")
     return 0
 

@@ -11,6 +11,7 @@ from time import time
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import cache, private
+from ort_lite.native.cache import PROGRAMS
 from ort_lite.native.spec import KEY_DIGITS, is_of_this_version
 from ort_lite.record import Record
 
@@ -30,6 +31,11 @@ class Entry(Record):
     def stale(self) -> bool:
         """Return True if no process with this version of ort-lite, Numba and Python will ask for the object."""
         return not is_of_this_version(self.key)
+
+
+def programs_of(folder: str) -> str:
+    """Return the folder of prepared programs beside the kernels of a folder: their files are named and checked alike."""
+    return os.path.join(folder, PROGRAMS) if folder else ""
 
 
 def entries(folder: str) -> list[Entry]:
