@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from ort_lite.dtypes import FLOATS, DType, to_numpy, to_onnx
+from ort_lite.dtypes import FLOATS, Array, DType, to_numpy, to_onnx
 from ort_lite.graph import Graph, Names, Node, TensorType, Value
+from ort_lite.memory.recipes import derive
 from ort_lite_transforms.schemas import traits
 
 
@@ -54,7 +55,7 @@ class _Casts:
         if key not in self._known:
             new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
             if value.constant is not None and value not in self._fed:
-                new.constant = value.constant.astype(to_numpy(dtype))
+                new.constant = derive(_converted, value.constant, dtype)
                 graph.add_initializer(new)
             else:
                 graph.insert_before(node, self._node(value, new, dtype, node))
@@ -82,3 +83,7 @@ class _Casts:
 
 def _with(value: Value, dtype: DType) -> TensorType:
     return TensorType(dtype, value.shape)
+
+
+def _converted(array: Array, dtype: DType) -> Array:
+    return array.astype(to_numpy(dtype))

@@ -3,10 +3,12 @@
 Only classes and functions of ort-lite's own packages, and a few others, are found when an entry is read.
 """
 
+import gc
 import io
 import pickle
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
@@ -256,6 +258,25 @@ def write(obj: Any, found: Recipes, objects: Mapping[str, Any]) -> tuple[bytes, 
 
 def read(tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[str, Any], weights: Sequence[Array]) -> Any:
     """Return the object that was written. Raises whatever malformed bytes lead to."""
+    with _without_collector():
+        return _read(tables, main, names, weights)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Create many objects, none of which is garbage, without the collector, which would look at each several times."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(
+    tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[str, Any], weights: Sequence[Array]
+) -> Any:
     found = Reader(tables, names, weights).load()
     if not isinstance(found, Tables):
         raise pickle.UnpicklingError("it has no tables")

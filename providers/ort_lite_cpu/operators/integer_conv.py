@@ -289,9 +289,9 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
 
 
 def _centre(array: Array, away: Array | None) -> Array:
-    if away is None:
+    if away is None or not away.any():
         return array.astype(np.int16)
-    centred: Array = array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
+    centred: Array = np.subtract(array, away.reshape(-1, *(1,) * (array.ndim - 1)), dtype=np.int16)
     return centred
 
 

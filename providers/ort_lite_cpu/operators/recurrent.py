@@ -5,11 +5,12 @@ of one direction, and adds the products with the hidden state. Threads share the
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.recipes import derive
 from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
@@ -37,6 +38,7 @@ from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.run.kernels import Kernels
 
 READ, PRODUCT = 1 / 36, 1 / 90
 """The nanoseconds in which a weight is read, for a tile of sequences, and multiplied, for each sequence."""
@@ -45,6 +47,34 @@ GATE, ROUND = 0.25, 80
 
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 """The default activations of an LSTM."""
+
+
+class _BlockSizes(NamedTuple):
+    """The part of recurrent weights that becomes blocks: gates from gate `first` on, of `size` units, `padded` to whole blocks."""
+
+    direction: int
+    first: int
+    gates: int
+    size: int
+    padded: int
+    unit: int
+
+
+def _interleave(array: Array, sizes: _BlockSizes, kernels: Kernels) -> Array:
+    direction, first, gates, size, padded, unit = sizes
+    rows, columns = array.shape[1], array.shape[2] if array.ndim > 2 else 1
+    at = (direction * rows + first * size) * columns
+    out = np.empty((gates * padded, *array.shape[2:]), array.dtype)
+
+    def otherwise() -> None:
+        rows = np.zeros((gates, padded, columns), array.dtype)
+        rows[:, :size] = array.reshape(-1)[at : at + gates * size * columns].reshape(gates, size, columns)
+        out[...] = rows.reshape(gates, -1, unit, columns).swapaxes(0, 1).reshape(out.shape)
+
+    given = {"at": at, "gates": gates, "size": size, "columns": columns, "unit": unit}
+    run_once(interleave, [np.ascontiguousarray(array), out], kernels, otherwise, **given)
+    return out
+
 
 
 class Layer:
@@ -108,8 +138,9 @@ class Layer:
         op, width = self.op, gates * self.unit
         r = op.constant(2)
         if r is not None:
-            form = f"R {direction} {first} {gates} {self.unit}"
-            return op.pack(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.kernels))
+            form, kernels = f"R {direction} {first} {gates} {self.unit}", op.kernels
+            blocks = self._constant_blocks(r, direction, first, gates)
+            return op.pack(r, form, lambda: panels(blocks.T, width, kernels))
         rows = self._compute_blocks(op.input(2), direction, first, gates)
         made = op.temporary(rows.dtype, (rows.shape[0], self.size))
         op.emit(pack_filters, [rows, made], groups=1, outputs=rows.shape[0], channels=self.size, taps=1, width=width)
@@ -122,12 +153,9 @@ class Layer:
             return None
         array = op.constant(index)
         if array is not None:
-            given: Array = array
-
-            def make() -> Array:
-                return np.sum([self._constant_blocks(given, direction, first, gates) for first in firsts], 0, given.dtype)
-
-            return op.pack(given, f"{index} {direction} {firsts} {gates} {self.unit}", make)
+            blocks = [self._constant_blocks(array, direction, first, gates) for first in firsts]
+            dtype = array.dtype
+            return op.pack(array, f"{index} {direction} {firsts} {gates} {self.unit}", lambda: np.sum(blocks, 0, dtype))
         rows = [self._compute_blocks(op.input(index), direction, first, gates) for first in firsts]
         return rows[0] if len(rows) == 1 else self._sum(rows)
 
@@ -138,19 +166,8 @@ class Layer:
 
     def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
         """Return rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""
-        rows, columns = array.shape[1], array.shape[2] if array.ndim > 2 else 1
-        at = (direction * rows + first * self.size) * columns
-        out = np.empty((gates * self.padded, *array.shape[2:]), array.dtype)
-        operands = [np.ascontiguousarray(array), out]
-
-        def otherwise() -> None:
-            rows = np.zeros((gates, self.padded, columns), array.dtype)
-            rows[:, : self.size] = array.reshape(-1)[at : at + gates * self.size * columns].reshape(gates, self.size, columns)
-            out[...] = rows.reshape(gates, -1, self.unit, columns).swapaxes(0, 1).reshape(out.shape)
-
-        sizes = {"at": at, "gates": gates, "size": self.size, "columns": columns, "unit": self.unit}
-        run_once(interleave, operands, self.op.kernels, otherwise, **sizes)
-        return out
+        sizes = _BlockSizes(direction, first, gates, self.size, self.padded, self.unit)
+        return derive(_interleave, array, sizes, self.op.kernels)
 
     def _compute_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
         """Return the weights in blocks, like `_constant_blocks`, interleaved at run time."""
