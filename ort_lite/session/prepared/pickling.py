@@ -142,7 +142,7 @@ class Origins:
         made = self._recipes.derived.get(id(array))
         if made is not None:
             return _derived, (made[1], array.flags.writeable)
-        inside = self._inside(array)
+        inside = self._inside(array) or self._inside_of_base(array)
         if inside is not None:
             return _view, inside
         if array.nbytes > MOST_INLINE:
@@ -151,6 +151,15 @@ class Origins:
             return _objects, (array.shape, array.reshape(-1).tolist(), array.flags.writeable)
         plain = np.ascontiguousarray(array)
         return _inline, (from_numpy(array.dtype), array.shape, plain.tobytes(), array.flags.writeable)
+
+    def _inside_of_base(self, array: Array) -> Any:
+        """Return the arguments of `_view` for a view of an array with a recipe."""
+        base = array.base
+        if not isinstance(base, np.ndarray) or not base.flags.c_contiguous or min(array.strides, default=0) < 0:
+            return None
+        if id(base) not in self._recipes.packed and id(base) not in self._recipes.derived:
+            return None
+        return base, from_numpy(array.dtype), _address(array) - _address(base), array.shape, array.strides
 
     def _inside(self, array: Array) -> Any:
         """Return the arguments of `_view` for a view of a loaded tensor."""
