@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         HoldsMemory,
         KnowsUnread,
         PlansMemory,
+        PreparesCalls,
         ReleasesState,
         Restores,
         TellsFacts,
@@ -91,6 +92,11 @@ def knows_unread(one: object) -> "TypeGuard[KnowsUnread]":
 def defers_compile(one: object) -> "TypeGuard[DefersCompile]":
     """Return True for a partition with `complete`."""
     return _has(one, "complete")
+
+
+def prepares_calls(one: object) -> "TypeGuard[PreparesCalls]":
+    """Return True for a partition with `prepare_calls`."""
+    return _has(one, "prepare_calls")
 
 
 def has_machine_image(one: object) -> "TypeGuard[HasMachineImage]":

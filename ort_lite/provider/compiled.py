@@ -112,6 +112,13 @@ class Trims(Protocol):
         """Free what the next run can compute again."""
 
 
+class PreparesCalls(Protocol):
+    """A partition that can create ahead of runs what only some of them need."""
+
+    def prepare_calls(self) -> None:
+        """Create what runs of other branches and loops would create."""
+
+
 class PlansMemory(Protocol):
     """A partition whose printed memory plan `ort-lite dump --stage plan` shows after a run."""
 

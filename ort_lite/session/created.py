@@ -12,9 +12,10 @@ from ort_lite.inference.declared import merge_outputs
 from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.log.events import Span
 from ort_lite.memory.recipes import recording
-from ort_lite.native.checkpoint import begin_stage
+from ort_lite.native.checkpoint import begin_stage, checkpoint
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.selection import Selection
+from ort_lite.provider.abilities import prepares_calls
 from ort_lite.record import Record
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.opening import Params, save_optimized_model
@@ -94,7 +95,13 @@ def _store(
     begin = perf_counter()
     with recording(program.recipes):
         made = _create(reuse.source_to_load(program, source), options, given, None, None, span, chosen)
-    if perf_counter() - begin >= WORTH_SECONDS:
+        worth = perf_counter() - begin >= WORTH_SECONDS
+        for partition in made.prepared.assignment.levels[0].partitions if worth else ():
+            compiled = made.prepared.compiled.partitions[partition.name]
+            if prepares_calls(compiled):
+                compiled.prepare_calls()
+                checkpoint()
+    if worth:
         with span("store_prepared_program") as facts:
             why = "initializers are inputs" if made.defaults else program.write((made.prepared, made.described))
             facts.update(stored=f"no, because {why}" if why else "yes")

@@ -283,9 +283,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read(
-    tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[str, Any], weights: Sequence[Array]
-) -> Any:
+def _read(tables: bytes | memoryview, main: bytes | memoryview, names: Mapping[str, Any], weights: Sequence[Array]) -> Any:
     found = Reader(tables, names, weights).load()
     if not isinstance(found, Tables):
         raise pickle.UnpicklingError("it has no tables")

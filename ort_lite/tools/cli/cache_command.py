@@ -35,7 +35,12 @@ def _list(arguments: Namespace, folder: str) -> int:
     programs = upkeep.entries(upkeep.programs_of(folder))
     ages = _by_age(found)
     if arguments.json:
-        groups = {"all": found, "stale": stale, "programs": programs, **{name.replace(" ", "_"): group for name, group in ages.items()}}
+        groups = {
+            "all": found,
+            "stale": stale,
+            "programs": programs,
+            **{name.replace(" ", "_"): group for name, group in ages.items()},
+        }
         print_json(
             "cache", {"action": arguments.action, "folder": folder, **{name: _sums(group) for name, group in groups.items()}}
         )

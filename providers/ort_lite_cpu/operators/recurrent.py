@@ -76,7 +76,6 @@ def _interleave(array: Array, sizes: _BlockSizes, kernels: Kernels) -> Array:
     return out
 
 
-
 class Layer:
     """The common part of RNN, GRU and LSTM: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
 

@@ -10,6 +10,7 @@ from ort_lite.memory import locks
 from ort_lite.provider import Partition
 from ort_lite_cpu.lowering.lowered import Source
 from ort_lite_cpu.options import CPUOptions
+from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.program import Program
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class BodyProgram:
         self.source = Source(partition.nodes, partition.inputs, partition.outputs, partition.bodies, options)
         self._rules = partition.rules
         self._made: Program | None = None
+        self._spare: Program | None = None
+        """The program that was created ahead of the first call."""
         self._making = locks.lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -36,6 +39,13 @@ class BodyProgram:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._making = locks.lock()
+
+    def prepare_calls(self) -> None:
+        """Create the program ahead of the first call. Raises what lowering raises."""
+        if self._made is None and self._spare is None:
+            self._spare = self._lower()
+            self._spare.prepare_calls()
+        prepare_bodies(self.source.bodies)
 
     def complete(self) -> None:
         """See `ort_lite.provider.compiled.DefersCompile`."""
@@ -49,7 +59,7 @@ class BodyProgram:
             with self._making:
                 made = self._made
                 if made is None:
-                    made = self._made = self._lower()
+                    made = self._made = self._spare or self._lower()
         return made
 
     def _lower(self) -> Program:

@@ -7,7 +7,8 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from math import prod
 from operator import attrgetter
@@ -29,6 +30,7 @@ from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
+from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
@@ -88,12 +90,28 @@ class Program:
         team.TEAM.retry()
         self.pool: ScratchPool[RunContext] = ScratchPool(RunContext) if options.pool is None else options.pool
         self._checked: BoundedCache[Any, Program | None] = BoundedCache(BOUND_LIMIT)
+        self._spare: Program | None = None
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
+
+    def prepare_calls(self) -> None:
+        """Create the program with calls, and those of the bodies that it calls, for the run in which a body is not as foreseen.
+
+        Nothing that the program says of itself changes. What cannot be created now is an error of the run that needs it.
+        """
+        sources = list(_sources(self.source.bodies))
+        inlined = [source.inlined for source in sources]
+        if not any(inlined):
+            return
+        with suppress(OrtLiteError, MemoryError):
+            self._spare = self._calling()
+            prepare_bodies(self.source.bodies)
+        for source, before in zip(sources, inlined, strict=True):
+            source.inlined = before
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what runs have made, and without scratch memory of its own."""
@@ -370,11 +388,14 @@ class Program:
         """The same, whose bodies are called: for whatever comes."""
         known = self._checked.get(_WITH_CALLS)
         if known is None:
-            source, infos = self.source, self.lowered.input_infos
-            inputs, options = zip(source.inputs, infos, strict=True), source.options.replace(inline=False)
-            made = Program(source.nodes, list(inputs), source.outputs, self._rules, options, source.bodies)
+            made = self._spare or self._calling()
             known = self._checked.keep(_WITH_CALLS, made) or made
         return known
+
+    def _calling(self) -> Program:
+        source, infos = self.source, self.lowered.input_infos
+        inputs, options = zip(source.inputs, infos, strict=True), source.options.replace(inline=False)
+        return Program(source.nodes, list(inputs), source.outputs, self._rules, options, source.bodies)
 
     def _specialize(self, shapes: tuple[Any, ...]) -> Program:
         source = self.source
@@ -387,6 +408,16 @@ class Program:
                 info = Info(TensorType(info.type.dtype, shape), None if differs else info.contents)
             inputs.append((value, info))
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
+
+
+def _sources(bodies: Mapping[Graph, Body]) -> Iterator[Source]:
+    """Yield the sources of bodies, and of those inside of them."""
+    for body in bodies.values():
+        for step in body.steps:
+            source = getattr(step.function, "source", None)
+            if isinstance(source, Source):
+                yield source
+                yield from _sources(source.bodies)
 
 
 def _of_any_rank(nodes: Sequence[Node]) -> bool:
