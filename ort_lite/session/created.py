@@ -78,7 +78,7 @@ def _read(program: "PreparedProgram", options: SessionOptions, chosen: Selection
     """Return what an earlier session stored, or None."""
     begin_stage("load")
     with span("read_prepared_program") as facts:
-        found: Any = program.read()
+        found: Any = program.read(span)
         facts.update(found=f"no, because {program.trouble}" if found is None else "yes")
     if found is None:
         return None

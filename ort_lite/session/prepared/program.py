@@ -16,6 +16,7 @@ from ort_lite.errors import OrtLiteError, format_error
 from ort_lite.load.external import ExternalData
 from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
+from ort_lite.log.events import Span
 from ort_lite.memory.recipes import Recipes, Replay, recording, replaying
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
@@ -42,7 +43,7 @@ class PreparedProgram:
         self.trouble = "there is none"
         """The reason why `read` returned None."""
 
-    def read(self) -> Any:
+    def read(self, span: Span) -> Any:
         """Return what was stored, over the weights of this model; None if there is nothing, or it does not fit.
 
         Raises the errors of reading weights.
@@ -56,12 +57,17 @@ class PreparedProgram:
         except _MALFORMED as error:
             self.trouble = format_error(error)
             return None
-        weights = self._weights(wanted, bytes(digests), Digests(bytes(key)))
+        with span("load_weights") as facts:
+            weights = self._weights(wanted, bytes(digests), Digests(bytes(key)))
+            facts.update(tensors=len(wanted))
         if weights is None:
             return None
         try:
-            with replaying(Replay(digest_of(b"packed", self.key.encode(), key, digests))):
-                return pickling.read(tables, main, self._objects, weights)
+            replay = Replay(digest_of(b"packed", self.key.encode(), key, digests))
+            with span("restore_program") as facts, replaying(replay):
+                made = pickling.read(tables, main, self._objects, weights)
+                facts.update(packing_us=replay.nanoseconds // 1000)
+                return made
         except _MALFORMED as error:
             self.trouble = format_error(error)
             return None

@@ -74,12 +74,12 @@ def _verify(arguments: Namespace, folder: str) -> int:
     found, broken = list[upkeep.Entry](), dict[str, str]()
     for place in (folder, upkeep.programs_of(folder)):
         own = upkeep.entries(place)
-        wrong = {entry.key: why for entry in own if (why := upkeep.trouble(place, entry.key))}
-        wrong |= dict.fromkeys(upkeep.find_partial_files(place), "was never finished")
+        own_broken = {entry.key: why for entry in own if (why := upkeep.trouble(place, entry.key))}
+        own_broken |= dict.fromkeys(upkeep.find_partial_files(place), "was never finished")
         if arguments.delete:
-            upkeep.remove(place, wrong)
+            upkeep.remove(place, own_broken)
         found += own
-        broken |= wrong
+        broken |= own_broken
     if arguments.json:
         print_json(
             "cache",
