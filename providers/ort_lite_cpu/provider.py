@@ -11,7 +11,6 @@ from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
-from ort_lite.memory.planning.planner import DEFAULT_PLANNER
 from ort_lite.native.cpu import runnable
 from ort_lite.native.loader import ahead
 from ort_lite.native.missing import NEVER, OPTION, WAIT, check_option
@@ -25,6 +24,7 @@ from ort_lite.provider import (
     SessionOptions,
 )
 from ort_lite.provider.seeds import seed
+from ort_lite.record import asdict
 from ort_lite.transform import Transform
 from ort_lite_cpu.costs import calibrated_costs
 from ort_lite_cpu.lowering.lowered import NOWHERE
@@ -134,7 +134,8 @@ class CPUExecutionProvider(ExecutionProvider):
         if not options.kernels.all_come:
             return "missing kernels are not compiled"
         costs = None if options.costs is None else sorted(options.costs.factors.items())
-        described = repr((options.replace(pool=None, planner=DEFAULT_PLANNER, costs=None), costs, target))
+        fields = asdict(options, "pool", "planner", "costs") | {"steps": sorted(options.steps)}
+        described = repr((fields, costs, target))
         planner = options.planner
         named = {"options": options, "planner": planner, "nowhere": NOWHERE, "cpu target": options.kernels.target}
         if options.pool is not None:

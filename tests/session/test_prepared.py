@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,32 @@ def test_the_second_session_reads_what_the_first_one_stored() -> None:
     for shapes in ({}, {"n": 1, "h": 5}, {"n": 5, "h": 30}):
         wanted = fresh.run(None, feeds(**shapes))
         assert all(map(equal, wanted, second.run(None, feeds(**shapes))))
+
+
+PROCESS = """
+import sys
+import numpy as np
+import ort_lite
+from ort_lite.session.prepared import store
+store.directory = lambda: sys.argv[1]
+options = ort_lite.SessionOptions()
+for name in ("ort_lite.prepared", "ort_lite.creation_trace"):
+    options.add_session_config_entry(name, "1")
+made = ort_lite.InferenceSession(sys.argv[2], options)
+assert [event.facts["found"] for event in made.creation_trace.events if "found" in event.facts] == ["yes"]
+assert "numba" not in sys.modules
+feeds = dict(np.load(sys.argv[3]))
+np.savez(sys.argv[4], *made.run(None, feeds))
+"""
+
+
+def test_another_process_reads_it(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(model())
+    wanted = session(tmp_path / "model.onnx").run(None, feeds())
+    np.savez(tmp_path / "feeds.npz", **feeds())
+    command = [sys.executable, "-c", PROCESS, *(str(tmp_path / name) for name in ("programs", "model.onnx", "feeds.npz", "y.npz"))]
+    subprocess.run(command, check=True, timeout=300)
+    assert all(map(equal, wanted, np.load(tmp_path / "y.npz").values()))
 
 
 def test_a_path_and_bytes_have_one_program(tmp_path: Path) -> None:
