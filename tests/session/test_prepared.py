@@ -121,7 +121,12 @@ def test_another_process_reads_it(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(model())
     wanted = session(tmp_path / "model.onnx").run(None, feeds())
     np.savez(tmp_path / "feeds.npz", **feeds())
-    command = [sys.executable, "-c", PROCESS, *(str(tmp_path / name) for name in ("programs", "model.onnx", "feeds.npz", "y.npz"))]
+    command = [
+        sys.executable,
+        "-c",
+        PROCESS,
+        *(str(tmp_path / name) for name in ("programs", "model.onnx", "feeds.npz", "y.npz")),
+    ]
     subprocess.run(command, check=True, timeout=300)
     assert all(map(equal, wanted, np.load(tmp_path / "y.npz").values()))
 

@@ -12,6 +12,7 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import NodeFailure
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.memory.recipes import derive
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.extents import Extent, contract
 from ort_lite.native.spec import Spec
@@ -336,7 +337,7 @@ class Builder:
             if symbols(tensor.shape):  # Reshape gave the constant a shape that the run tells
                 return self.pin(self.copy(tensor, node))
             # Folded constants may have strides of 0; kernels of a body read it from its first byte on.
-            array = np.require(buffer.constant, requirements="C")
+            array = derive(np.ascontiguousarray, buffer.constant) if buffer.constant.ndim else buffer.constant
             if array is buffer.constant and array.shape == tensor.shape:
                 return tensor
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))

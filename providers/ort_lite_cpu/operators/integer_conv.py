@@ -142,7 +142,11 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     """Return how the convolution is computed, and its weight as that reads it."""
     op, sizes = case.op, case.sizes
     source = op.constant(case.weight)
-    centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
+    away = op.constant(case.zero_w)
+    if source is not None and source.dtype == np.int8 and not sizes.is_depthwise and away is not None and not away.any():
+        centred: Array | None = source
+    else:
+        centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
     if source is not None and centred is not None and sizes.is_depthwise:
         return _depthwise_form(case, source, centred)
     if source is not None and centred is not None and _has_lines(case, centred):
@@ -289,7 +293,7 @@ def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
 
 
 def _centre(array: Array, away: Array | None) -> Array:
-    if away is None or not away.any():
+    if away is None:
         return array.astype(np.int16)
     centred: Array = np.subtract(array, away.reshape(-1, *(1,) * (array.ndim - 1)), dtype=np.int16)
     return centred

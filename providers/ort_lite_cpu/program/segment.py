@@ -15,6 +15,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import KernelMissing, describe
 from ort_lite.graph import Node
+from ort_lite.memory.recipes import derive
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import Spec
@@ -386,7 +387,7 @@ class _Assembler:
             return [self.code.slot(NULL), self.code.slot(0)]
         if buffer.constant is not None:
             if not buffer.constant.flags.c_contiguous:
-                buffer.constant = np.ascontiguousarray(buffer.constant)
+                buffer.constant = derive(np.ascontiguousarray, buffer.constant)
             if id(buffer.constant) not in self.code.addresses:
                 self.keep.append(buffer.constant)
             return [self.code.slot(NULL), self.code.address(buffer.constant)]

@@ -54,7 +54,7 @@ def _turn(matrix: Array) -> Array:
 def line_quads(weight: Array, tile: DotTile) -> Array:
     """Return (O, C, kh, kw), int8, as quads of (kh * (kw * C), O), where each line of taps takes whole steps of the tile."""
     outputs, channels, lines, taps = weight.shape
-    turned = _turn(weight.astype(np.int8).reshape(outputs, -1)).reshape(channels, lines * taps, outputs)
+    turned = _turn(weight.astype(np.int8, copy=False).reshape(outputs, -1)).reshape(channels, lines * taps, outputs)
     matrix = turned.swapaxes(0, 1).reshape(lines, taps * channels, outputs)
     deep = taps * channels + -taps * channels % (4 * tile.quads)
     padded = np.zeros((lines, deep, outputs), np.int8)
