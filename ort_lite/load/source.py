@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
 from ort_lite.load.file_place import read_span
@@ -98,21 +98,21 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
 
     None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
     """
-    path, file = None, None
+    path, file, given = None, None, cast(Any, model)
     try:
         if isinstance(model, (str, os.PathLike)):
             path = os.fsdecode(model)
             file = open_file(path)
             if file.size < OUTLINE_FROM:
                 with file:
-                    model, file = file.whole(), None
+                    given, file = file.whole(), None
         if file is not None:
             found = outline(InFile(file.size, file.read), LARGE)
             if found is not None:
                 return OutlinedSource(*found, _reader(file, file.path), path, file)
             file.close()
             return None
-        data = memoryview(model).cast("B")  # type: ignore[arg-type]  # no path any more
+        data = memoryview(given).cast("B")
         found = outline(InMemory(data), LARGE)
     except (OSError, ValueError, TypeError, Malformed):
         if file is not None:
