@@ -1,7 +1,7 @@
 """GridSample and AffineGrid: images read at positions between their pixels.
 
-Images are sampled in planes: offsets and weights of a block of positions are in tables, and serve all channels. Volumes are
-sampled with channels last, so that a position and its weights serve all channels too.
+Most images are sampled in planes: offsets and weights of a block of positions are in tables, and serve all channels. Otherwise
+channels are last, space is padded to three axes, and a position and its weights serve all channels.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,21 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, read_once, rint, select, shift, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.costs import linear_work, nominal
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import Volume, choice, volume
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import channels_last
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.resize import BOOL, as_float, round_to_type
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
 
 CUBIC = -0.75
 """The free parameter of cubic interpolation, as in PyTorch."""
-BLOCK = 256
-"""The positions that are in tables at a time."""
+BLOCK = 4096
+"""The most positions that are in tables at a time: few enough for a cache, and channels of a small image stay in one as well."""
+MANY = 32
+"""Channels from which on cubic sampling, and sampling of images that lie with channels last, is slower in planes."""
 OUTSIDE = -(1 << 62)
 """The offset of a pixel that is none. The sum with any other offset is negative."""
 POSITION, SAMPLE = 2.5, 0.3
@@ -160,8 +162,8 @@ class SampledPlanes(NamedTuple):
     x="g.n * g.c * g.height * g.width",
     grid="g.n * g.points * 2",
     y="g.n * g.c * g.points",
-    table="parts * taps * 512",
-    weights="parts * taps * 512",
+    table="parts * taps * 8192",
+    weights="parts * taps * 8192",
 )
 def grid_sample_planes(
     x: Ptr,
@@ -181,10 +183,13 @@ def grid_sample_planes(
     The kernel fills table and weights (parts, 2 axes, taps, BLOCK) for a block of positions, and all channels read them.
     """
     table, weights = shift(table, part * 2 * taps * BLOCK), shift(weights, part * 2 * taps * BLOCK)
-    blocks, size = (g.points + BLOCK - 1) // BLOCK, g.height * g.width
+    total, size = imax(g.n * g.points, 1), g.height * g.width
+    shares = (total + parts * BLOCK - 1) // (parts * BLOCK) * parts
+    length = (total + shares - 1) // shares
+    blocks = (g.points + length - 1) // length
     for block in span(g.n * blocks, part, parts):
-        image, first = block // blocks, block % blocks * BLOCK
-        count = imin(BLOCK, g.points - first)
+        image, first = block // blocks, block % blocks * length
+        count = imin(length, g.points - first)
         at = (image * g.points + first) * 2
         for i in range(count):
             weights[i] = read_once(grid, at + 2 * i)
@@ -247,34 +252,39 @@ def lower_grid_sample(op: NodeLowering) -> None:
     if rank not in (4, 5):
         raise op.reject(f"an input of rank {rank}; there are 4 and 5")
     op.agree([len(op.raw(1).shape)], [rank], "the ranks of grid and input differ")
-    perm = None if rank == 4 else channels_last(rank)
-    x, grid, dtype = op.input(0, perm), op.input(1), op.raw(0).dtype
-    grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
-    n, c, *space = x.shape
-    taps, shape = _TAPS[choice(op, "mode", "linear", _TAPS)], op.info().shape
+    taps, dtype = _TAPS[choice(op, "mode", "linear", _TAPS)], op.raw(0).dtype
+    given = {"taps": taps, "padding": choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection"))}
+    given["align"] = bool(op.attr("align_corners", 0))
+    last, shape, grid = channels_last(rank), op.info().shape, op.input(1)
     assert shape is not None
+    grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
+    planes = rank == 4 and (nominal(op.raw(0).shape[1]) < MANY or (taps < 4 and op.raw(0).perm != last))
+    x = op.input(0, None if planes else last)
     x = x if taps == 1 else as_float(op, x)
-    y = op.builder.new(x.dtype, shape, perm)
-    padding = choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection"))
-    given, points = {"taps": taps, "padding": padding}, product(shape[2:])
-    if perm is None:
-        scratch = [op.temporary(of, (op.options.threads, 2 * taps * BLOCK)) for of in ("int64", grid.dtype)]
-        work = linear_work(n * points, POSITION) + linear_work(y.size * taps * taps, SAMPLE)
-        sizes: Any = (n, c, *space, points)
-        op.emit(grid_sample_planes, [x, grid, y, *scratch], g=SampledPlanes(*sizes), align=_aligned(op), **given, work=work)
-    else:
-        op.emit(grid_sample, [x, grid, y], n=n, c=c, **_space(op, space), points=points, **given, work=y.size * taps**3)
+    y = op.builder.new(x.dtype, shape, None if planes else last)
+    (_emit_planes if planes else _emit_channels)(op, x, grid, y, given)
     op.pass_on(round_to_type(op, y, dtype))
+
+
+def _emit_planes(op: NodeLowering, x: Tensor, grid: Tensor, y: Tensor, given: dict[str, Any]) -> None:
+    """Emit y = x at the positions of grid. All are in logical order."""
+    taps, points = given["taps"], product(y.shape[2:])
+    scratch = [op.temporary(dtype, (op.options.threads, 2 * taps * BLOCK)) for dtype in ("int64", grid.dtype)]
+    work = linear_work(x.shape[0] * points, POSITION) + linear_work(y.size * taps * taps, SAMPLE)
+    sizes: Any = (*x.shape, points)
+    op.emit(grid_sample_planes, [x, grid, y, *scratch], g=SampledPlanes(*sizes), **given, work=work)
+
+
+def _emit_channels(op: NodeLowering, x: Tensor, grid: Tensor, y: Tensor, given: dict[str, Any]) -> None:
+    """Emit y = x at the positions of grid. Channels of x and y are last."""
+    n, c, *space = x.shape
+    sizes: dict[str, Any] = {"n": n, "c": c, "space": volume(space), "points": product(y.shape[2:]), "axes": len(space)}
+    op.emit(grid_sample, [x, grid, y], **sizes, **given, work=y.size * given["taps"] ** len(space))
 
 
 def _space(op: NodeLowering, dims: Sequence[Dim]) -> dict[str, Any]:
     """Return the spatial axes and the meaning of their ends, keyed by the kernels' parameter names."""
-    return {"space": volume(dims), "axes": len(dims), "align": _aligned(op)}
-
-
-def _aligned(op: NodeLowering) -> bool:
-    """Return True if -1 and 1 are the centres of the outer pixels."""
-    return bool(op.attr("align_corners", 0))
+    return {"space": volume(dims), "axes": len(dims), "align": bool(op.attr("align_corners", 0))}
 
 
 @native
