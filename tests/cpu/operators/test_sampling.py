@@ -31,6 +31,43 @@ def test_grid_sample_is_onnxruntimes_for_60_sizes(mode: str, padding: str, align
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_images_have_the_numbers_of_volumes_of_one_layer(mode: str, padding: str, dtype: Any) -> None:
+    """Images with few channels and with many, over several blocks. Some positions are NaN or infinite, and so are some pixels.
+
+    A volume reads its layer again, without weight, unless its padding is zeros: then its pixels are finite here.
+    """
+    draw = np.random.default_rng(1)
+    for n, c, points in ((2, 3, 67), (1, 40, 67), (1, 2, 4500)):
+        x, grid = draw.standard_normal((n, c, 5, 6)).astype(dtype), draw.uniform(-1.8, 1.8, (n, points, 2, 2)).astype(dtype)
+        if padding == "zeros":
+            x[0, 0, :2, 1] = np.nan, np.inf
+        grid[0, :9, 0, 0], grid[0, 5:14, 0, 1] = np.repeat([np.nan, np.inf, -np.inf], 3), np.repeat([np.inf, -1e30, np.nan], 3)
+        volume = np.concatenate([grid, np.zeros_like(grid[..., :1])], -1)[:, None]
+        attributes: dict[str, Any] = {"mode": mode, "padding_mode": padding, "align_corners": 1}
+        [want] = run_op("GridSample", [x[:, :, None], volume], attributes, opset=22)
+        for threads in (1, 3):
+            [got] = run_op("GridSample", [x, grid], attributes, opset=22, threads=threads)
+            np.testing.assert_allclose(got, want[:, :, 0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("channels", [3, 40])
+def test_grid_sample_behind_a_convolution_is_onnxruntimes(mode: str, channels: int) -> None:
+    """The result of a convolution may lie with channels last."""
+    draw = np.random.default_rng(2)
+    feeds: dict[str, Any] = {
+        "x": draw.standard_normal((1, channels, 9, 8)).astype(np.float32),
+        "w": draw.standard_normal((channels, channels, 3, 3)).astype(np.float32),
+        "g": draw.uniform(-1.2, 1.2, (1, 7, 6, 2)).astype(np.float32),
+    }
+    nodes = ["y0 = Conv<pads = [1, 1, 1, 1]>(x, w)", f'y1 = GridSample<mode = "{mode}">(y0, g)', "y2 = Conv(y1, w)"]
+    for ours, theirs in zip(*both(nodes, feeds, 20), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_grid_sample_of_volumes_matches_the_reference(mode: str) -> None:
     x, grid = ramp((1, 2, 3, 4, 5)), ramp((1, 2, 3, 2, 3), low=-1.3, high=1.3)
     check_op("GridSample", x, grid, opset=22, atol=1e-4, mode=mode)
