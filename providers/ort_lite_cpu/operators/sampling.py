@@ -26,7 +26,7 @@ CUBIC = -0.75
 BLOCK = 4096
 """The most positions that are in tables at a time: few enough for a cache, and channels of a small image stay in one as well."""
 MANY = 32
-"""Channels from which on cubic sampling, and sampling of images that lie with channels last, is slower in planes."""
+"""Channels from which on planes are slower in cubic mode, for images with channels last, and in linear mode without AVX-512."""
 OUTSIDE = -(1 << 62)
 """The offset of a pixel that is none. The sum with any other offset is negative."""
 POSITION, SAMPLE = 2.5, 0.3
@@ -258,7 +258,8 @@ def lower_grid_sample(op: NodeLowering) -> None:
     last, shape, grid = channels_last(rank), op.info().shape, op.input(1)
     assert shape is not None
     grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
-    planes = rank == 4 and (nominal(op.raw(0).shape[1]) < MANY or (taps < 4 and op.raw(0).perm != last))
+    gathers = taps == 1 or (taps == 2 and op.target.has("avx512f"))
+    planes = rank == 4 and (nominal(op.raw(0).shape[1]) < MANY or (gathers and op.raw(0).perm != last))
     x = op.input(0, None if planes else last)
     x = x if taps == 1 else as_float(op, x)
     y = op.builder.new(x.dtype, shape, None if planes else last)
