@@ -239,7 +239,10 @@ class Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Find a class or function of ort-lite's packages, or one of a few others. Raises PickleError for anything else."""
         _check_allowed(module, name)
-        return super().find_class(module, name)
+        found = super().find_class(module, name)
+        if (module, name) not in _OTHERS:  # a dotted name may lead to what a module imports
+            _check_allowed(getattr(found, "__module__", ""), name)
+        return found
 
     def persistent_load(self, pid: Any) -> Any:
         """Return the object with a number or name."""
