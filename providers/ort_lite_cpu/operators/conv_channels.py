@@ -21,7 +21,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_costs import work_of_channels, work_of_depthwise, work_of_winograd
 from ort_lite_cpu.operators.conv_layouts import moves_of_channels
 from ort_lite_cpu.operators.conv_planes import work_that_waits
-from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry
+from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
 from ort_lite_cpu.operators.joined import locate
 
 TILES, COLUMNS = 24, 32
@@ -41,8 +41,7 @@ def _reject_product(case: ConvCase) -> str:
         return reason
     if sizes.is_depthwise or not sizes.sees_one_pixel:
         return "an output pixel sees several pixels, or it is depthwise"
-    joined = _groups_to_merge(sizes, tile_for(case.native, case.op.target).least_columns)
-    return "" if sizes.groups == 1 or joined == 1 else f"{joined} of its groups fit into a panel together"
+    return ""
 
 
 def _reject_depthwise(case: ConvCase) -> str:
@@ -82,10 +81,9 @@ def _result(sizes: Geometry, y: Tensor, place: ResultPlace) -> ResultRegion:
 
 def _emit_product(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
-    tile, groups, (to, place) = tile_for(x.native, op.target), sizes.groups, locate(y)
+    tile, (to, place) = tile_for(x.native, op.target), locate(y)
+    w, groups = _merged_filters(op, sizes, weight, tile)
     n, k = sizes.outputs // groups, sizes.channels // groups
-    columns, kernels = tile.columns, op.kernels
-    w = weight.pack(op, f"filters {groups}, {columns}", lambda array: pack.filters(array, groups, columns, kernels))
     operands = [x, w, epilogue.bias, epilogue.residual, to]
     product_of: Any = (sizes.pixels, n, k, groups)
     given = {"g": channels.GroupedProduct(*product_of), "place": place, "tile": tile, **epilogue.activation.arguments}
@@ -97,10 +95,7 @@ def _emit_general(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
     tile, groups = _tile(case), sizes.groups
     if weight.tensor is None:
-        joined = _groups_to_merge(sizes, tile.least_columns)
-        groups = sizes.groups // joined
-        form, width, kernels = f"filters {groups} of {joined}, {tile.columns}", tile.columns, op.kernels
-        w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, kernels))
+        w, groups = _merged_filters(op, sizes, weight, tile)
     else:
         w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
@@ -116,6 +111,15 @@ def _tile(case: ConvCase) -> Tile:
     tile, outputs = tile_for(case.native, case.op.target), case.sizes.outputs // case.sizes.groups
     two_vectors = isinstance(outputs, int) and tile.lanes < outputs <= 2 * tile.lanes
     return tall_tile(case.native, case.op.target) if two_vectors else tile
+
+
+def _merged_filters(op: NodeLowering, sizes: Geometry, weight: Weight, tile: Tile) -> tuple[Tensor, int]:
+    """Return the panels of a constant weight, and the number of groups after merging."""
+    joined, width = _groups_to_merge(sizes, tile.least_columns), tile.columns
+    groups = sizes.groups // joined
+    form, kernels = f"filters {groups} of {joined}, {width}", op.kernels
+    w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, kernels))
+    return w, groups
 
 
 def _groups_to_merge(sizes: Geometry, width: int) -> int:
@@ -187,7 +191,8 @@ def _emit_winograd(case: ConvCase, edge: int) -> None:
 
 
 def _work_of_product(case: ConvCase) -> float:
-    return work_of_channels(case.numbers, tile_for(case.native, case.op.target), 1, dense=True)
+    tile = tile_for(case.native, case.op.target)
+    return work_of_channels(case.numbers, tile, _groups_to_merge(case.sizes, tile.least_columns), dense=True)
 
 
 def _work_of_general(case: ConvCase) -> float:

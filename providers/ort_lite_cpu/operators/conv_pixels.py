@@ -28,11 +28,13 @@ def _reject_pixels(case: ConvCase) -> str:
 
 
 def _work(case: ConvCase) -> float:
-    return work_of_pixels(case.numbers, pixels.pixel_tile(case.native, case.op.target, case.numbers.outputs))
+    numbers = case.sizes.plane_as_line.numbers
+    return work_of_pixels(numbers, pixels.pixel_tile(case.native, case.op.target, numbers.outputs))
 
 
 def _emit_pixels(case: ConvCase) -> None:
-    op, sizes, weight, epilogue, (x, y) = case.op, case.sizes, case.weight, case.epilogue(None), case.images(None)
+    op, sizes, weight, (x, y) = case.op, case.sizes.plane_as_line, case.weight, case.images(None)
+    epilogue = case.epilogue(None)
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)

@@ -136,6 +136,14 @@ class Geometry(Record):
         return self.replace(**{name: (a, c, b) for name, (a, b, c) in zip(names, triples, strict=True)})
 
     @property
+    def plane_as_line(self) -> Geometry:
+        """The same convolution with the pixels of an image as one line, if each output pixel reads one input pixel."""
+        if not self.sees_one_pixel:
+            return self
+        line: Triple = (1, 1, product(self.result))
+        return self.replace(size=line, result=line, dilations=(1, 1, 1))
+
+    @property
     def numbers(self) -> ConvolutionNumbers:
         """The sizes as numbers. A batch that is open counts as one image, other open sizes as `nominal` has them."""
         batch = self.batch if isinstance(self.batch, int) else 1

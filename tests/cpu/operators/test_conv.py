@@ -75,6 +75,9 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
         ((2, 4, 9, 30), (6, 4, 3, 2), {"strides": [1, 2], "dilations": [3, 1], "pads": [4, 5, 4, 5]}),
         ((2, 8, 9, 10), (12, 2, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
         ((2, 8, 9, 10), (40, 4, 3, 3), {"group": 2, "dilations": [2, 2]}),
+        ((2, 12, 5, 7), (21, 4, 1, 1), {"group": 3}),
+        ((1, 32, 50, 60), (40, 8, 1, 1), {"group": 4}),
+        ((2, 6, 3, 5, 4), (9, 2, 1, 1, 1), {"group": 3}),
         ((1, 4, 2, 2), (5, 4, 5, 5), {"pads": [3, 3, 3, 3]}),
         ((1, 2, 3, 3), (3, 2, 3, 3), {}),
         ((2, 8, 19), (20, 8, 3), {"strides": [2]}),
@@ -164,6 +167,14 @@ def test_pointwise_convolutions_of_wide_groups_are_a_product_each(act: str) -> N
     results = [program([x])[0] for program in programs]
     assert_close(results[0], oracle(convolved(x, held["w"], held["b"], group=3)), 1e-5, 1e-5, "groups")
     assert_same(results[0], results[1], "threads change the result")
+
+
+@pytest.mark.parametrize("kernel", ["channels", "conv_pixels"])
+def test_pointwise_convolutions_of_narrow_groups(kernel: str) -> None:
+    """Channels last, groups that fit into a panel are one product; by pixels, an image is one line."""
+    x, w, b = ramp((2, 24, 9, 13)), weights(30, 4, 1, 1), ramp((30,))
+    assert kernel in names(op_program("Conv", [x, w, b], {"group": 6}, constants=(1, 2), fixed=True, pin=kernel))
+    check_op("Conv", x, w, b, expected=convolved, constants=(1, 2), atol=1e-5, pin=kernel, group=6)
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
