@@ -17,6 +17,8 @@ TRANSFORM = 0.15
 """Nanoseconds of a Winograd transform for each number of a tile."""
 STORE = 0.2
 """Nanoseconds to store an output of `conv_pixels`."""
+LINE = 7.0
+"""Nanoseconds for each line of a channel or an output in `conv_pixels`, for windows of one tap. More taps hide them."""
 PADDED = 0.14
 """Nanoseconds to copy an element of a plane into its padded buffer, or to store a result."""
 
@@ -33,10 +35,12 @@ def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:
     whole = -(-n.ow // tile.lanes) * tile.lanes / max(n.ow, 1)
     products = n.result * n.groups * n.channels * n.taps * pixels.products(n.outputs, tile.rows) * whole
     copied = n.batch * n.groups * n.channels * _copied_pixels(n)
+    lines = n.batch * n.groups * (n.channels + n.outputs) * n.od * n.oh if n.taps == 1 else 0
     return (
         products / RATE
         + copied * (SPLIT if n.stride > 1 else COPIED)
         + n.result * n.groups * n.outputs * STORE
+        + lines * LINE
         + _of_weights(n.weights)
     )
 
