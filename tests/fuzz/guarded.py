@@ -7,7 +7,6 @@ exact sizes and no more alignment than their elements need.
 
 from __future__ import annotations
 
-import copy
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -199,8 +198,7 @@ class FencedBinder(Binder):
 
 
 def _fenced(original: Segment, side: Side) -> FencedBinder:
-    made = copy.copy(original)
-    made.initial = original.initial.copy()
+    made = original.replace(initial=original.initial.copy())
     constants = []
     for array in original.keep:
         place = walls().take(array.nbytes, side, 0, f"constant {array.dtype} {array.shape}")
