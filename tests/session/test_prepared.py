@@ -18,6 +18,7 @@ import ort_lite
 from ort_lite.errors import OrtLiteError
 from ort_lite.log.events import Event, Subscriber
 from ort_lite.options.options import SessionOptions
+from ort_lite.provider import seeds
 from ort_lite.session import created
 from ort_lite.session.prepared import key, store
 
@@ -59,7 +60,8 @@ def feeds(n: int = 2, h: int = 9) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every session stores, in a folder of the test's own."""
+    """Every session stores, in a folder of the test's own. No seed is left of another test."""
+    monkeypatch.setattr(seeds, "_seed", [])
     monkeypatch.setattr(store, "directory", lambda: str(tmp_path / "programs"))
     monkeypatch.setattr(created, "WORTH_SECONDS", 0.0)
     return tmp_path / "programs"
