@@ -74,6 +74,7 @@ VIEWS: dict[str, Callable[[], View]] = {
     "squeezenet": lambda: _view(light_model("squeezenet"), [AcceleratorExecutionProvider, SampleExecutionProvider, *CPU]),
     "densenet121": lambda: _view(light_model("densenet121")),
     "minilm": lambda: _view(minilm(), [SampleExecutionProvider, *CPU]),
+    "minilm as written": lambda: _view(minilm(), [SampleExecutionProvider, *CPU], "ORT_DISABLE_ALL"),
     "bodies": lambda: _view(onnx.parser.parse_model(BODIES), [SampleExecutionProvider, *CPU]),
     "hostile": lambda: _view(hostile()),
     "many": lambda: _view(many_nodes(), level="ORT_DISABLE_ALL"),

@@ -169,7 +169,7 @@ def test_the_theme_can_be_chosen(squeezenet: Page) -> None:
 
 
 def test_a_large_graph_begins_folded(open_page: OpenPage) -> None:
-    page = laid_out(open_page("minilm"))
+    page = laid_out(open_page("minilm as written"))
     partitions = page.locator('[role="treeitem"][aria-level="1"][aria-expanded]')
     assert partitions.count() > 10
     expect(page.locator('[role="treeitem"][aria-expanded="true"]')).to_have_count(0)
