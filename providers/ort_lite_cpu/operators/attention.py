@@ -120,9 +120,9 @@ def attention(op: NodeLowering) -> None:
 
 
 def _in_place(op: NodeLowering, index: int) -> Tensor:
-    """Return an input in the order in which it is stored, if that leaves the elements of a row side by side."""
+    """Return an input in the order in which it is stored, if it has rank 4 and the elements of a row stay side by side."""
     order = op.builder.materialize(op.raw(index)).perm
-    return op.input(index, order if order is not None and order[-1] == len(order) - 1 else None)
+    return op.input(index, order if order is not None and len(order) == 4 and order[3] == 3 else None)
 
 
 def _wanted_order(op: NodeLowering) -> tuple[int, ...] | None:

@@ -162,8 +162,8 @@ class SampledPlanes(NamedTuple):
     x="g.n * g.c * g.height * g.width",
     grid="g.n * g.points * 2",
     y="g.n * g.c * g.points",
-    table="parts * taps * 8192",
-    weights="parts * taps * 8192",
+    table="parts * 2 * taps * BLOCK",
+    weights="parts * 2 * taps * BLOCK",
 )
 def grid_sample_planes(
     x: Ptr,

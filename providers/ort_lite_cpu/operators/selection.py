@@ -139,7 +139,7 @@ def keep_best(x: Ptr, heap: Ptr, first: int, n: int, inner: int, k: int, kind: S
 ELEMENT, LEVEL = 10.0, 6.0
 """The nanoseconds in which TopK compares an element with its heap, and in which one of the results passes a level of it."""
 PACKED_ELEMENT, PACKED_LEVEL = 1.5, 4.0
-"""Those of entries that are packed."""
+"""The same nanoseconds for packed entries."""
 OPEN_DEPTH = 8
 """The levels of a heap if k is open."""
 FEW = 32

@@ -336,3 +336,18 @@ def test_heads_are_read_and_written_where_transposes_leave_them(before: Shape, a
     q, k, v = (feeds[name].transpose(before) for name in "qkv")
     want = reference(q, k, v, np.zeros(length, np.float32)).transpose(after)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("perm", [(1, 0, 2), (2, 1, 0)], ids=str)
+def test_heads_that_are_columns_are_read_in_logical_order(perm: Shape) -> None:
+    rows, length, batch, heads, size = 5, 7, 2, 3, 4
+    sizes = {"q": (batch, rows, heads * size), "k": (batch, length, heads * size), "v": (batch, length, heads * size)}
+    feeds = {name: ramp([shape[axis] for axis in np.argsort(perm)]) for name, shape in sizes.items()}
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 25]> g
+        (float[A,B,C] q, float[D,E,F] k, float[G,H,I] v) => (float[J,K,L] y) {{
+            a = Transpose<perm={list(perm)}>(q) b = Transpose<perm={list(perm)}>(k) c = Transpose<perm={list(perm)}>(v)
+            y = Attention<q_num_heads={heads}, kv_num_heads={heads}>(a, b, c) }}""")
+    (got,) = InferenceSession(model).run(None, feeds)
+    q, k, v = (feeds[name].transpose(perm).reshape(batch, -1, heads, size).swapaxes(1, 2) for name in "qkv")
+    want = reference(q, k, v, np.zeros(length, np.float32)).swapaxes(1, 2).reshape(batch, rows, -1)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)

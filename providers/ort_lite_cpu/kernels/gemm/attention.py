@@ -105,7 +105,7 @@ class PackedKeys(NamedTuple):
     vectors: StaticInt
     lanes: StaticInt
     exponentials: StaticInt
-    """Those of a vector; 0: one by one (see `ort_lite_cpu.kernels.softmax.vectors_for`)."""
+    """The exponentials of a vector; 0: one at a time (see `ort_lite_cpu.kernels.softmax.vectors_for`)."""
 
 
 class ScoreRules(NamedTuple):
