@@ -1,8 +1,8 @@
 """The work in a node: arithmetic and bytes, from its shapes and the traits of its operator.
 
 `operations` counts what the definition of an operator says; a multiplication and an addition are two, and any function of one element
-counts as one: a sum like an error function. `arithmetic` is the element
-type in which a CPU can compute them. `work` is the rough estimate for costs that nobody measured.
+counts as one: a sum like an error function. `arithmetic` is the element type in which a CPU can compute them. `work` is the rough
+estimate for costs that nobody measured.
 """
 
 import math

@@ -2,6 +2,8 @@
 
 A program of one segment whose symbols are dimensions of its inputs, the ordinary case, has a short path: look up the bound program
 by the inputs' shapes, lease scratch, allocate the outputs, one native call.
+
+The file is long because the methods that run, describe and store a Program share its private state.
 """
 
 from __future__ import annotations
