@@ -1,0 +1,51 @@
+"""The native library, which holds what onnxruntime calls: loading it, and the types of its functions."""
+
+import ctypes
+import os
+from ctypes import CDLL, CFUNCTYPE, Structure, c_bool, c_char_p, c_int, c_int64, c_long, c_size_t, c_void_p
+from typing import Any
+
+SUFFIX = {"nt": ".dll"}.get(os.name, ".so")
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"libort_lite_ep{SUFFIX}")
+
+HOOKS: dict[str, Any] = {
+    "create_factories": CFUNCTYPE(c_void_p, c_char_p, c_void_p, c_void_p, c_size_t, c_void_p),
+    "supported_devices": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p),
+    "create_provider": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_size_t, c_void_p, c_void_p),
+    "capability": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p),
+    "compile": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p),
+    "compute": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p, c_size_t),
+    "run_start": CFUNCTYPE(c_void_p, c_int64, c_void_p),
+    "run_end": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_bool),
+    "set_options": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p, c_size_t),
+    "release": CFUNCTYPE(None, c_int, c_int64),
+}
+"""The types of the hooks, in the order of `struct hooks` in shim.c."""
+
+
+class _Hooks(Structure):
+    _fields_ = list(HOOKS.items())
+
+
+class Shim:
+    """The library of one process. Loading it registers nothing."""
+
+    def __init__(self, path: str = PATH) -> None:
+        self._library = CDLL(path)
+        self.new_factory = self._function("new_factory", c_void_p, c_int64, c_char_p, c_char_p, c_char_p)
+        self.new_provider = self._function("new_provider", c_void_p, c_int64, c_char_p, c_bool)
+        self.new_partition = self._function("new_partition", c_void_p, c_int64)
+        self.output = self._function("output", c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t, c_void_p)
+        self.close = self._function("close", c_long)
+        self.forget_calls = self._function("forget_calls", None)
+        self._hooks: _Hooks | None = None
+
+    def open(self, hooks: dict[str, Any]) -> None:
+        """Let the library call these hooks, by name. They live as long as the process."""
+        self._hooks = _Hooks(**{name: type_(hooks[name]) for name, type_ in HOOKS.items()})
+        self._function("open", None, c_void_p)(ctypes.addressof(self._hooks))
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._library, f"ort_lite_ep_{name}")
+        function.restype, function.argtypes = result, arguments
+        return function

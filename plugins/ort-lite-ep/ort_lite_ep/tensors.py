@@ -1,0 +1,100 @@
+"""Tensors of onnxruntime as NumPy arrays, and results as tensors of onnxruntime.
+
+A tensor of numbers becomes an array over its memory, without a copy. Strings are copied, and so are elements of 4 and 2 bits, which
+onnxruntime packs into bytes and NumPy does not.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import BITS, Array, from_onnx, to_numpy
+from ort_lite.load.tensor_proto import pack, unpack
+from ort_lite_ep.c_api import CApi
+
+STRING = 8
+"""ONNX's code of strings; onnxruntime has the same codes as ONNX for all element types."""
+
+_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_view.restype, _view.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
+_READ, _WRITE = 0x100, 0x200
+
+
+class Dtypes(dict[int, "tuple[np.dtype[Any], int] | None"]):
+    """By element type of ONNX: the type of an array over such a tensor and its bytes per element.
+
+    None for types whose elements are no whole bytes, and for strings.
+    """
+
+    def __missing__(self, code: int) -> "tuple[np.dtype[Any], int] | None":
+        name = from_onnx(code)
+        dtype = None if name == "string" or name in BITS else to_numpy(name)
+        self[code] = found = None if dtype is None else (dtype, dtype.itemsize)
+        return found
+
+
+DTYPES = Dtypes()
+
+
+def array_at(address: int, code: int, shape: Sequence[int], writeable: bool = False) -> Array:
+    """Return the array over the memory of a tensor. The code must be one of `DTYPES` that is not None."""
+    found = DTYPES[code]
+    assert found is not None, "the caller has looked"
+    dtype, nbytes = found
+    for size in shape:
+        nbytes *= size
+    if not nbytes:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, _view(address, nbytes, _WRITE if writeable else _READ))
+
+
+def read_value(api: CApi, value: int) -> Array:
+    """Return a tensor of onnxruntime on the CPU as an array: over its memory if it has numbers of whole bytes, else a copy."""
+    code, dims, rank = c_int(), c_void_p(), c_size_t()
+    api.call("GetTensorElementTypeAndShapeDataReference", value, byref(code), byref(dims), byref(rank))
+    shape = tuple((c_int64 * rank.value).from_address(dims.value or 0)) if rank.value else ()
+    if code.value == STRING:
+        return read_strings(api, value, shape)
+    address = api.read("GetTensorMutableData", value) or 0
+    return array_at(address, code.value, shape) if DTYPES[code.value] is not None else unpacked(address, code.value, shape)
+
+
+def read_strings(api: CApi, value: int, shape: tuple[int, ...]) -> Array:
+    """Return a tensor of strings as an array of objects."""
+    count, nbytes = prod(shape), api.read("GetStringTensorDataLength", value, kind=c_size_t)
+    content, offsets = (c_char * max(nbytes, 1))(), (c_size_t * max(count, 1))()
+    if count:
+        api.call("GetStringTensorContent", value, content, nbytes, offsets, count)
+    ends = [*offsets[1:count], nbytes]
+    texts = np.empty(count, object)
+    texts[:] = [content.raw[begin:end].decode() for begin, end in zip(offsets[:count], ends, strict=False)]
+    return texts.reshape(shape)
+
+
+def write_strings(api: CApi, value: int, result: Array) -> None:
+    """Write an array of texts into a tensor of strings of as many elements."""
+    texts = [text if isinstance(text, bytes) else str(text).encode() for text in result.reshape(-1)]
+    if texts:
+        api.call("FillStringTensor", value, (c_char_p * len(texts))(*texts), len(texts))
+
+
+def unpacked(address: int, code: int, shape: Sequence[int]) -> Array:
+    """Return a tensor of elements of 4 or 2 bits as an array of one byte each."""
+    name, count = from_onnx(code), prod(shape)
+    if not count:
+        return np.empty(shape, to_numpy(name))
+    nbytes = -(-count * BITS[name] // 8)
+    bytes_ = np.ndarray((nbytes,), np.uint8, _view(address, nbytes, _READ))
+    return unpack(bytes_, BITS[name], count, name).reshape(shape)
+
+
+def contents(result: Array, code: int) -> Array:
+    """Return an array whose memory is that of a tensor of onnxruntime: contiguous, small elements packed into bytes."""
+    name = from_onnx(code)
+    if name in BITS:
+        return np.frombuffer(pack(np.ascontiguousarray(result), BITS[name]), np.uint8)
+    return result if result.flags.c_contiguous else np.ascontiguousarray(result)
