@@ -56,6 +56,7 @@ class InferenceSession(Session):
         disabled_optimizers: Collection[str] | None = None,
         strict: bool | None = None,
         creation_timeout: float | None = None,
+        verify: Any = None,
         **unknown: Any,
     ) -> None:
         super().__init__(
@@ -71,6 +72,7 @@ class InferenceSession(Session):
             disabled_optimizers=disabled_optimizers,
             strict=strict,
             creation_timeout=creation_timeout,
+            verify=verify,
             **unknown,
         )
         self._sess_options_initial = sess_options

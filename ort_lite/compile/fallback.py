@@ -146,13 +146,19 @@ class CarefulMover:
             return [UncopiedValue(x, self._hop.source, error)]
 
 
-def strict(function: CompiledPartition) -> CompiledPartition:
-    """Wrap a partition without a next provider, on a device to which a value may not have come."""
+class Strict(Wrapper):
+    """A partition without a next provider, on a device to which a value may not have come."""
 
-    def call(inputs: Sequence[Any]) -> Sequence[Any]:
+    def __init__(self, function: CompiledPartition) -> None:
+        self.function = function
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         if (missing := find_uncopied_value(inputs)) is not None:
             error = missing.error
             raise RuntimeException(f"an input did not come to the device: {format_error(error)}") from error
-        return function(inputs)
+        return self.function(inputs)
 
-    return call
+
+def behind_linking(function: CompiledPartition) -> CompiledPartition:
+    """Return the guarded partition that a step calls, without what linking put around it."""
+    return function.function if isinstance(function, Fallback | Strict) else function

@@ -107,10 +107,10 @@ class Linker:
 
     def _rescue(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
-        from ort_lite.compile.fallback import Fallback, strict
+        from ort_lite.compile.fallback import Fallback, Strict
 
         if not isinstance(function, Fallback):
-            return strict(function)
+            return Strict(function)
         if self.device_slots is not None:
             from copy import copy
 

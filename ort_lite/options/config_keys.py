@@ -98,6 +98,9 @@ STRICT = "ort_lite.strict"
 It sets `required` of `ort_lite.options.policies` for all listed providers.
 """
 
+VERIFY = "ort_lite.verify"
+"""A session entry. "first": runs are verified until one passes (see the keyword `verify` of `InferenceSession`)."""
+
 INSTALLED_TRANSFORMS = "ort_lite.transforms"
 """A session entry: installed plugins whose transforms and fusions are used, separated by ";", or "all"."""
 
@@ -110,6 +113,7 @@ OWN_KEYS = frozenset(
         MEMORY_PLANNER,
         COMPILE,
         STRICT,
+        VERIFY,
         INSTALLED_TRANSFORMS,
         PREPARED,
         "ort_lite.partitioning",

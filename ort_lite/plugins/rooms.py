@@ -16,6 +16,7 @@ HOOKS = {
     "noted": "ort_lite.tools.view.tables:collapsible_list",  # (what, lines) -> HTML
     "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name
     "save_tensor": "ort_lite.params.params:save_tensor",  # (array, dtype, lanes, target) -> bytes
+    "verification": "ort_lite.tools.verify.settings:settings",  # (verify, word for the defaults) -> tolerances
     "verify": "ort_lite.tools.verify.watch:verify_run",  # (ready, options, verify, call, tell) -> outputs
     "view": "ort_lite.tools.view.viewing:view_of",  # (session, feeds, profile) -> View
 }

@@ -120,9 +120,20 @@ def _root(array: Any) -> int:
 
 def charge(prepared: "Prepared", session_memory: SessionMemory) -> None:
     """Deduct constants and packed weights from the session's limit. Raises OutOfMemory if they exceed it."""
+    session_memory.budget.take(_weights(prepared, session_memory), "constants and packed weights")
+
+
+def refund(prepared: "Prepared", session_memory: SessionMemory, drop: Callable[[], object]) -> None:
+    """Call `drop`, and give the session's limit the bytes of the constants back that it frees."""
+    before = _weights(prepared, session_memory)
+    drop()
+    session_memory.budget.take(_weights(prepared, session_memory) - before, "constants and packed weights")
+
+
+def _weights(prepared: "Prepared", session_memory: SessionMemory) -> int:
+    """Return the bytes of constants in memory and of packed weights."""
     held = figures([prepared], session_memory)
-    weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
-    session_memory.budget.take(weights, "constants and packed weights")
+    return int(held["constants"] - held["constants_in_files"] + held["packed_weights"])
 
 
 def trim(prepared: Iterable["Prepared"], session_memory: SessionMemory) -> None:

@@ -41,8 +41,16 @@ def parts(
 
 def recreate(kind: type[Any], source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Any:
     """Create the session again. Raises the errors of session creation."""
-    more = {"parse_options": given.parse_options, "placement_rules": given.placement_rules, "partitioning": given.partitioning}
-    return kind(source, options, given.providers, given.provider_options, **more)
+    return kind(
+        source,
+        options,
+        given.providers,
+        given.provider_options,
+        parse_options=given.parse_options,
+        placement_rules=given.placement_rules,
+        partitioning=given.partitioning,
+        verify=given.verify,
+    )
 
 
 def _entry(entry: ProviderEntry) -> ProviderEntry:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_lite.compile import lifecycle
 from ort_lite.compile.fallback import UncopiedValue
 from ort_lite.compile.linking import DeviceSlots, Linker
 from ort_lite.dtypes import ort_name
@@ -86,6 +87,18 @@ class ReadyOnDevices(Ready):
                     self._values[name], outputs[name], self._providers[device], shapes[name], seen
                 )
         return [outputs[name] for name in output_names or self._names]
+
+    def wrap_runs(self, wrap: Callable[[Ready, lifecycle.Run], lifecycle.Run]) -> None:
+        """Wrap the runs of all placements."""
+        super().wrap_runs(wrap)
+        link = self._steps
+
+        def link_wrapped(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...]) -> Ready:
+            steps = link(homes, wanted)
+            steps.wrap_runs(wrap)
+            return steps
+
+        self._steps = lru_cache(_KEPT)(link_wrapped)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """Run the model and write outputs into `targets`; None if that is not possible."""

@@ -24,6 +24,7 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins import plugins, selection
+from ort_lite.plugins.rooms import hook
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.opening import Params, open_model
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ort_lite.load.parse_options import ParseOptions
 
 Stage = Literal["load", "transform", "partition"]
+FIRST = "first"
+"""The value of `verify` that asks for a verified first run, with the default tolerances."""
 
 
 class Arguments(Record):
@@ -46,6 +49,8 @@ class Arguments(Record):
     parse_options: "ParseOptions | None" = None
     placement_rules: tuple[PlacementRule, ...] = ()
     partitioning: Any = None
+    verify: Any = None
+    """The tolerances with which the first run is verified; None: it is not."""
 
 
 class Loaded(Record):
@@ -184,7 +189,8 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
 
 _KEYWORDS = frozenset({
     "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
-    "partitioning", "disabled_optimizers", "strict", "mmap", "creation_timeout", "enable_fallback", "read_config_from_model",
+    "partitioning", "disabled_optimizers", "strict", "mmap", "creation_timeout", "verify", "enable_fallback",
+    "read_config_from_model",
 })  # fmt: skip
 """The keywords of InferenceSession. The last two are onnxruntime's and have no effect here."""
 
@@ -221,6 +227,18 @@ def require(options: SessionOptions, strict: bool | None) -> None:
     if not isinstance(strict, bool):
         raise InvalidArgument(f"strict is {strict!r}; expected True or False")
     options.add_session_config_entry(config_keys.STRICT, "1" if strict else "0")
+
+
+def first_run_tolerances(options: SessionOptions, verify: Any) -> Any:
+    """Return the tolerances that the keyword `verify` or else the config entry asks for; None if the first run is not verified.
+
+    Raises InvalidArgument for other values.
+    """
+    if verify is None:
+        verify = options.config(config_keys.VERIFY, "") or None
+        if verify not in (None, FIRST):
+            raise InvalidArgument(f"{config_keys.VERIFY} is {verify!r}; expected {FIRST!r}")
+    return None if verify is None else hook("verification")(verify, FIRST)
 
 
 def limit_creation(options: SessionOptions, timeout: float | None) -> None:

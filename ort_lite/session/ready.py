@@ -32,6 +32,7 @@ class Ready:
         "_run",
         "_session_memory",
         "_shares",
+        "__weakref__",
         "compiled",
         "prepared",
         "verifier",
@@ -106,6 +107,21 @@ class Ready:
         """Convert the inputs of a run that can be cancelled meanwhile."""
         with as_in(run_options, CURRENT.watch):
             return self._feeds(input_feed)
+
+    def wrap_runs(self, wrap: Callable[["Ready", lifecycle.Run], lifecycle.Run]) -> None:
+        """Let runs call `wrap(self, run)` instead of `run`, the function that runs the steps, until `restore_runs(run)`."""
+        self._run = wrap(self, self._run)
+
+    def restore_runs(self, run: lifecycle.Run) -> None:
+        """Let runs call the function that was wrapped. They pay nothing for the time before."""
+        self._run = run
+
+    def run_executable(
+        self, executable: Executable, inputs: Sequence[Any], run_options: RunOptions | None, *call: Any
+    ) -> list[Any]:
+        """Run another Executable of the model step by step, with the providers' hooks around it. Arguments are those of a Run."""
+        run = lifecycle.call_hooks(executable.run, lifecycle.taking_part(self.prepared.assignment))
+        return run(inputs, run_options, *call)
 
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable

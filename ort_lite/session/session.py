@@ -24,7 +24,15 @@ from ort_lite.provider.provider import Device, ExecutionProvider
 from ort_lite.session.creation_line import show_creation
 from ort_lite.session.metadata import ModelMetadata, NodeArg, summarize
 from ort_lite.session.opening import Params, source_to_keep
-from ort_lite.session.preparation import Arguments, disable, limit_creation, note_unknown, require, with_mmap
+from ort_lite.session.preparation import (
+    Arguments,
+    disable,
+    first_run_tolerances,
+    limit_creation,
+    note_unknown,
+    require,
+    with_mmap,
+)
 from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
@@ -58,6 +66,9 @@ class Session:
         mmap: True leaves weights in mapped external data files, and in a buffer that the caller passes, instead of copying them.
             If a file changes, the next run raises Fail (see docs/memory.md).
         creation_timeout: a limit in seconds; a smaller one in the options holds.
+        verify: "first", or a Verification with tolerances: compare each partition of another provider with the CPU provider in the
+            first run, and in later ones until a run passes (see docs/reference/verification.md). None: the config entry
+            `ort_lite.verify`.
 
     Raises the errors of loading, transforms, providers and compiling; DeadlineExceeded after the creation timeout;
     ModelLoadCanceled after `SessionOptions.set_load_cancellation_flag(True)`.
@@ -81,6 +92,7 @@ class Session:
         disabled_optimizers: Collection[str] | None = None,
         strict: bool | None = None,
         creation_timeout: float | None = None,
+        verify: Any = None,
         **unknown: Any,
     ) -> None:
         options = self._own_options(sess_options)
@@ -89,18 +101,22 @@ class Session:
         disable(options, disabled_optimizers)
         note_unknown(options, unknown)
         chosen = selection.readable(providers, provider_options, options)
-        self._arguments = Arguments(*chosen, with_mmap(parse_options, mmap), tuple(placement_rules), partitioning)
+        tolerances = first_run_tolerances(options, verify)
+        self._arguments = Arguments(*chosen, with_mmap(parse_options, mmap), tuple(placement_rules), partitioning, tolerances)
         self._events = Stream(locks.rlock())
         self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
+        self._changing, self._told = locks.lock(), threading.local()
+        self._tell = partial(setattr, self._told, "report")
         with show_creation(self._events, options), creating(options):
-            self._state = make_state(path_or_bytes, options, self._arguments, params, self._events, self._profiler)
+            self._state = make_state(
+                path_or_bytes, options, self._arguments, params, self._events, self._profiler, self._tell
+            )
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options)
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.write_pending)
-        self._changing, self._told = locks.lock(), threading.local()
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
 
@@ -135,7 +151,7 @@ class Session:
         Raises:
             InvalidArgument: a value or name does not fit the model.
             RuntimeException: a node failed; the message names node and provider.
-            VerificationError: a partition's results differ.
+            VerificationError: a partition's results differ, with `verify` or in the first run of a session with `verify`.
             DeadlineExceeded: the timeout has passed.
             Cancelled: `RunOptions.terminate` was set.
         """
@@ -168,9 +184,7 @@ class Session:
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         run = partial(ready.run_other, names, feed, options)
-        outputs: list[Any] = hook("verify")(
-            ready, self._state.options, verify, run, lambda report: setattr(self._told, "report", report)
-        )
+        outputs: list[Any] = hook("verify")(ready, self._state.options, verify, run, self._tell)
         return outputs
 
     def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready | Closed, Mapping[str, Any]]:
@@ -211,7 +225,7 @@ class Session:
 
     @property
     def verification(self) -> Any:
-        """The `ort_lite.tools.verify.VerificationReport` of this thread's last `run(verify=...)`, or None."""
+        """The `ort_lite.tools.verify.VerificationReport` of this thread's last verified run, or None."""
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
@@ -273,7 +287,9 @@ class Session:
         if state.prepared is not None:
             with show_creation(self._events, state.options), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
-                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._events, profiler)
+                fresh = make_state(
+                    self._kept, state.options.copy(), arguments, params, self._events, profiler, self._tell
+                )
             with self._changing:
                 if self._state.prepared is not None:
                     self._state, self._arguments = fresh, arguments

@@ -125,8 +125,12 @@ def make_state(
     params: Params | None,
     events: Stream,
     profiler: "Profiler | None",
+    tell: Callable[[Any], None],
 ) -> SessionState:
-    """Take a model through all stages, or read what they led to. Raises the errors of the stages."""
+    """Take a model through all stages, or read what they led to. Raises the errors of the stages.
+
+    `tell` receives the reports of runs that are verified because they are the first.
+    """
     begin = perf_counter_ns()
     session_memory = open_session_memory(options)
     with _report(options, events) as (report, span), span("session_initialization"):
@@ -135,8 +139,8 @@ def make_state(
         files = _mapped_files(prepared.model, source, given)
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
-        if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
+        if not _is_verified(prepared, given):
+            _drop_constants(prepared, options)
         lifecycle.finish_initialization(chosen.providers)
         if session_memory.budget.limit is not None:
             from ort_lite.session import footprint
@@ -146,6 +150,11 @@ def make_state(
 
     def ready(prepared: Prepared) -> Ready:
         found = _ready(prepared, events, session_memory, workers)
+        if _is_verified(prepared, given):
+            from ort_lite.session.first_run import FirstRun
+
+            release = partial(_release, prepared, options, session_memory) if prepared is made.prepared else None
+            found.wrap_runs(FirstRun(options, given.verify, tell, release).wrap)
         if files:
             from ort_lite.load.mapped import check_files
 
@@ -180,6 +189,31 @@ def make_state(
         workers,
         None if report is None else report.trace(),
     )
+
+
+def _is_verified(prepared: Prepared, given: Arguments) -> bool:
+    """Return True if the first run is verified: it was asked for, and there is something to compare with the CPU provider."""
+    if given.verify is None:
+        return False
+    return any(provider.name != selection.DEFAULT for provider in lifecycle.taking_part(prepared.assignment))
+
+
+def _drop_constants(prepared: Prepared, options: SessionOptions) -> None:
+    """Drop the arrays of consumed constants unless the config keeps them."""
+    if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
+        lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
+
+
+def _release(prepared: Prepared, options: SessionOptions, session_memory: SessionMemory) -> None:
+    """Drop what a compiled model holds for the verification of its first run alone."""
+    drop = partial(_drop_constants, prepared, options)
+    if session_memory.budget.limit is None:
+        drop()
+    else:
+        from ort_lite.session import footprint
+
+        footprint.refund(prepared, session_memory, drop)
+    heap.give_back()
 
 
 def _mapped_files(model: Model, source: ModelSource | Model, given: Arguments) -> "list[MappedFile]":

@@ -31,12 +31,15 @@ class Verification(Record):
         return Tolerance(self.rtol or 0.0, self.atol or 0.0)
 
 
-def settings(verify: object) -> Verification:
-    """Return the settings that a value of `verify=` stands for. Raises InvalidArgument for an invalid one."""
-    if verify == PARTITION:
+def settings(verify: object, default: str = PARTITION) -> Verification:
+    """Return the settings that a value of `verify=` stands for: a Verification, or the word for the default settings.
+
+    Raises InvalidArgument for any other value.
+    """
+    if verify == default:
         return Verification()
     if not isinstance(verify, Verification):
-        raise InvalidArgument(f"verify={verify!r}: expected {PARTITION!r} or an ort_lite.Verification")
+        raise InvalidArgument(f"verify={verify!r}: expected {default!r} or an ort_lite.Verification")
     for name in verify.tolerances:
         if not is_dtype(name):
             raise InvalidArgument(f"Verification: no element type is called {name!r}")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ort_lite.compile.fallback import behind_linking, find_uncopied_value
 from ort_lite.errors import RunTerminated, VerificationError, format_error
 from ort_lite.execute.execute import Executable, Step, deep_copy
 from ort_lite.execute.results import check_results
@@ -27,12 +28,11 @@ class Verifier:
         assignment, compiled = prepared.assignment, prepared.compiled
         providers = list(assignment.providers.values())
         cpu = next(provider for provider in providers if provider.name == DEFAULT)
-        paths = {p.name: level.path for level in assignment.levels for p in level.partitions}
         self.executable = compiled.executable
-        order = [p for level in reversed(assignment.levels) for p in level.partitions]  # as they are compiled
-        called = zip(order, compiled.called, strict=True)
-        self.partitions = {id(function): (p, paths[p.name]) for p, function in called if p.provider.name != DEFAULT}
-        self.functions = compiled.called  # keep the ids valid
+        self.functions = [behind_linking(function) for function in compiled.called]  # keep the ids valid
+        places = [(p, level.path) for level in reversed(assignment.levels) for p in level.partitions]  # as they are compiled
+        called = zip(places, map(id, self.functions), strict=True)
+        self.partitions = {key: (p, path) for (p, path), key in called if p.provider.name != DEFAULT}
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
@@ -77,9 +77,9 @@ def verify_run(
     Raises InvalidArgument for an invalid `verify`, and what `Verifier.run` raises.
     """
     checks = settings(verify)
-    if ready.verifier is None:
-        ready.verifier = Verifier(ready.prepared, options)
-    verifier: Verifier = ready.verifier
+    verifier: Verifier | None = ready.verifier  # read once: another thread may set it to None
+    if verifier is None:
+        verifier = ready.verifier = Verifier(ready.prepared, options)
     return verifier.run(checks, call, tell)
 
 
@@ -96,12 +96,14 @@ class _Watch:
         return executable.replace(steps=tuple(steps), direct=None)
 
     def _step(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
-        partition, path = self._verifier.partitions.get(id(step.function), (None, ""))
+        partition, path = self._verifier.partitions.get(id(behind_linking(step.function)), (None, ""))
         if partition is None:
             return step.function(inputs)
         own = inputs[: len(partition.inputs)]
         given, expected, why = self._compute_reference(partition, own)
         results = check_results(step.function(inputs), len(partition.outputs), str(step))
+        if not why and find_uncopied_value(results) is not None:
+            why = "the next provider ran it"
         self._record(partition, path, given, results, expected, why, own)
         return results
 
@@ -178,4 +180,9 @@ def _failure(report: VerificationReport) -> VerificationError:
     more = f"; {len(report.wrong) - 1} more partitions are off" if len(report.wrong) > 1 else ""
     text = f"{first.name} ({first.provider}) gives other results than {DEFAULT}: {tensor}" + (f"; {found}" if found else "")
     node = first.culprit.node if first.culprit else ""
-    return VerificationError(text + more, first.name, first.provider, tensor.name, tensor.index, node, report)
+    advice = (
+        f"; if {first.provider} computes in a lower precision, set its option for the precision; or leave nodes to {DEFAULT} "
+        f'(placement_rules=[ort_lite.place("{DEFAULT}", name="{node or "..."}")]); or allow larger differences '
+        "(verify=ort_lite.Verification(rtol=..., atol=...))"
+    )
+    return VerificationError(text + more + advice, first.name, first.provider, tensor.name, tensor.index, node, report)
