@@ -22,6 +22,7 @@ class Ready:
     """A compiled model with everything that `run` needs."""
 
     __slots__ = (
+        "__weakref__",
         "_check",
         "_config_keys",
         "_constants",
@@ -32,7 +33,6 @@ class Ready:
         "_run",
         "_session_memory",
         "_shares",
-        "__weakref__",
         "compiled",
         "prepared",
         "verifier",

@@ -109,9 +109,7 @@ class Session:
         self._changing, self._told = locks.lock(), threading.local()
         self._tell = partial(setattr, self._told, "report")
         with show_creation(self._events, options), creating(options):
-            self._state = make_state(
-                path_or_bytes, options, self._arguments, params, self._events, self._profiler, self._tell
-            )
+            self._state = make_state(path_or_bytes, options, self._arguments, params, self._events, self._profiler, self._tell)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options)
@@ -287,9 +285,7 @@ class Session:
         if state.prepared is not None:
             with show_creation(self._events, state.options), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
-                fresh = make_state(
-                    self._kept, state.options.copy(), arguments, params, self._events, profiler, self._tell
-                )
+                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._events, profiler, self._tell)
             with self._changing:
                 if self._state.prepared is not None:
                     self._state, self._arguments = fresh, arguments

@@ -38,7 +38,7 @@ class Counting(Off):
 def test_a_run_that_passes_is_the_last_one_to_be_verified() -> None:
     provider = Counting()
     made = session(provider)
-    assert is_verified(made) and made.verification is None
+    assert is_verified(made)
     (y,) = made.run(None, FEED)
     assert not is_verified(made) and ready_of(made).verifier is None
     report = made.verification
@@ -49,9 +49,9 @@ def test_a_run_that_passes_is_the_last_one_to_be_verified() -> None:
 
 def test_runs_are_verified_until_one_passes() -> None:
     made = session(Negative(), NEGATIVE)
-    assert found(made).node == found(made).node == "Identity_0"
-    np.testing.assert_array_equal(made.run(None, ONES)[0], [[-1, -1, -1]])
-    np.testing.assert_array_equal(made.run(None, FEED)[0], -(FEED["x"] + 1))  # a difference that nobody looks for
+    assert found(made).node == found(made).node == "Tanh_0"
+    np.testing.assert_array_equal(made.run(None, ONES)[0], -np.tanh(ONES["x"]))
+    np.testing.assert_array_equal(made.run(None, FEED)[0], -(np.tanh(FEED["x"]) + 1))  # a difference that nobody looks for
 
 
 def test_other_shapes_are_not_verified_once_a_run_has_passed() -> None:
@@ -151,9 +151,7 @@ def test_partitions_that_the_run_did_not_compare_are_named(caplog: pytest.LogCap
     made = session(Off(shifted("Tanh"), operators=("Tanh", "Neg")), LOOP)
     np.testing.assert_array_equal(made.run(None, {"x": X, "n": np.array(0)})[0], X)
     (message,) = caplog.messages
-    assert message == (
-        "the first run was verified, but not all of it was compared: OffExecutionProvider_0 (it did not run)"
-    )
+    assert message == ("the first run was verified, but not all of it was compared: OffExecutionProvider_0 (it did not run)")
     assert not is_verified(made)
 
 
@@ -213,7 +211,7 @@ def test_several_first_runs_are_each_verified() -> None:
     def change(node: Node, y: Any) -> Any:
         if not hasattr(thread, "waited"):  # the first node of this thread's run
             thread.waited = inside.wait(60)
-        return y + np.float32(len(y) == 2 and node.op_type == "Neg")
+        return y + np.float32(len(y) == 2 and node.op_type == "Sub")
 
     made = session(Off(change))
     results: dict[int, Any] = {}
@@ -227,7 +225,7 @@ def test_several_first_runs_are_each_verified() -> None:
             results[k] = made.verification.ok
 
     run_together(work, 6)
-    assert results == {k: "Neg_0" if k % 2 else True for k in range(6)}
+    assert results == {k: "Sub_0" if k % 2 else True for k in range(6)}
     assert not is_verified(made)
 
 
