@@ -14,6 +14,7 @@ import ort_lite
 from ort_lite.errors import Cancelled, RuntimeException, VerificationError
 from ort_lite.tools.verify import Verification
 from tests.compat.test_device_values import Board
+from tests.provider.numpy_provider import OtherDevice
 from tests.session.test_context import Saving
 from tests.tools.verify.first_runs import NEGATIVE, ONES, WEIGHTED, Negative, X, found, is_verified, session
 from tests.tools.verify.providers import CHAIN, FEED, Off, model, shifted
@@ -101,6 +102,30 @@ def test_runs_with_values_on_devices_are_verified() -> None:
             made.run(None, {"x": X})
             assert made.verification is report
             assert not is_verified(made)
+
+
+def test_devices_that_go_on_after_failures_are_verified() -> None:
+    text = model("(float[3] x) => (float[3] y) { a = Abs(x)  b = Tanh(a)  y = Neg(b) }")
+    first, second = Board(lambda node: node.op_type == "Abs"), Board(lambda node: node.op_type == "Tanh", device_id=1)
+    made = ort_lite.InferenceSession(text, providers=[(first, {"on_run_error": "next"}), second], verify="first")
+    made.run(None, {"x": X})
+    assert [(part.calls, part.skipped) for part in made.verification.partitions] == [(1, ""), (1, "")]
+
+
+class Frail(OtherDevice):
+    """Fails in each run."""
+
+    def compile(self, partitions: Sequence[Any]) -> Any:
+        def fail(inputs: Any) -> Any:
+            raise ValueError("out of luck")
+
+        return [fail for _ in partitions]
+
+
+def test_what_the_next_provider_ran_is_not_compared() -> None:
+    made = ort_lite.InferenceSession(CHAIN, providers=[(Frail(), {"on_run_error": "next"})], verify="first")
+    np.testing.assert_array_equal(made.run(None, FEED)[0], made.run(None, FEED)[0])
+    assert made.verification.partitions[0].skipped == "the next provider ran it"
 
 
 class Mine(Off):
