@@ -18,6 +18,7 @@ from tests.nasty.cases import (
     nasty,
     options,
     raises,
+    ran,
     says,
     session,
     wanted,
@@ -91,6 +92,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
     for name, (kind, change) in crossed(kind=KINDS, off=OFF):
         provider = lambda c=change: computing(lambda inputs, ys: [c(y) for y in ys])  # noqa: E731
         yield f"off-{name}", Case(lambda k=kind, p=provider: verified(k, p()), (who, "'a'"))
+        yield f"off-first-{name}", Case(lambda k=kind, p=provider: ran(k, p(), verify="first"), (who, "'a'"))
     for name, (kind, number) in crossed(kind=FLOATS, number=NOT_A_NUMBER):
         provider = lambda n=number: computing(lambda inputs, ys: [np.full_like(y, n) for y in ys])  # noqa: E731
         yield f"off-{name}", Case(lambda k=kind, p=provider: verified(k, p()), (who, "'a'"))
@@ -102,6 +104,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         device = lambda k=kind: verified(k, nasty("Abs", NastyDevice))  # noqa: E731
         yield f"right-device-{kind}", Case(device)
     for model in ("branch", "loop", "sequence", "optional", "split", "two"):
+        yield f"right-first-{model}", Case(lambda m=model: ran(m, nasty("Abs Neg Relu If Loop Add"), times=2, verify="first"))
         yield f"right-{model}", Case(lambda m=model: verified(m, nasty("Abs Neg Relu If Loop Add")))
     for name, setting in {"text": "everything", "number": 3, "object": Odd(), "true": True}.items():
         yield f"setting-{name}", Case(lambda s=setting: verified("open", nasty(), s), ("verify",))
