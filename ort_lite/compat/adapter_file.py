@@ -158,7 +158,9 @@ def _put(made: "_AdapterWriter", slot: int, name: str, array: Array) -> None:
     dtype = from_numpy(array.dtype)
     number = to_onnx(dtype)
     if number not in _TYPES:
-        raise InvalidArgument(f"parameter {name!r} is of {dtype}, which adapter files cannot hold; convert it to another type")
+        raise InvalidArgument(
+            f"parameter {name!r} is of {dtype.upper()}, which adapter files cannot hold; convert it to another type"
+        )
     if not array.ndim:
         raise InvalidArgument(f"parameter {name!r} is a scalar, which adapter files cannot hold; reshape it to [1]")
     table = made.table([None, None, number, None])

@@ -39,7 +39,7 @@ def disable_telemetry_events() -> None:
 
 def get_build_info() -> str:
     """Describe this package in one line."""
-    return f"ort-lite {__version__}, build type=Python"
+    return f"ORT Build Info: ort-lite {__version__}, build type=Python"
 
 
 def has_collective_ops() -> bool:

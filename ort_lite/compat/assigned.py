@@ -1,6 +1,7 @@
 """The result of `InferenceSession.get_provider_graph_assignment_info`. `explain()` has more details."""
 
 from ort_lite.partition.assignment import Assignment
+from ort_lite.plugins.selection import DEFAULT
 from ort_lite.record import Record
 
 
@@ -24,11 +25,15 @@ class OrtEpAssignedSubgraph(Record):
 
 
 def subgraphs_of(assignment: Assignment) -> list[OrtEpAssignedSubgraph]:
-    """Return the partitions in execution order, those of bodies after those of their graph."""
-    found: dict[str, list[OrtEpAssignedNode]] = {}
-    names: dict[str, str] = {}
+    """Return the partitions in execution order, those of bodies after those of their graph.
+
+    Each node of the CPU provider is listed by itself, as in onnxruntime, whose CPU provider has no partitions.
+    """
+    found: dict[object, list[OrtEpAssignedNode]] = {}
+    names: dict[object, str] = {}
     for place in assignment.placements.values():
-        node = place.node
-        found.setdefault(place.partition, []).append(OrtEpAssignedNode(node.name, node.domain, node.op_type))
-        names[place.partition] = assignment.providers[place.provider].name
-    return [OrtEpAssignedSubgraph(names[partition], tuple(nodes)) for partition, nodes in found.items()]
+        node, name = place.node, assignment.providers[place.provider].name
+        key: object = node if name == DEFAULT else place.partition
+        found.setdefault(key, []).append(OrtEpAssignedNode(node.name, node.domain, node.op_type))
+        names[key] = name
+    return [OrtEpAssignedSubgraph(names[key], tuple(nodes)) for key, nodes in found.items()]

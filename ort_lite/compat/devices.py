@@ -79,8 +79,15 @@ _VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "cann": OrtDeviceVendorId.HUAWEI, 
 class OrtDevice:
     """The device of a value, described by onnxruntime's numbers."""
 
-    def __init__(self, kind: str, device_id: int = 0, vendor_id: int = 0) -> None:
-        """Create a device; programs usually call `make`. Raises InvalidArgument for a kind that onnxruntime lacks."""
+    def __init__(self, kind: str | int, device_id: int = 0, vendor_id: int = 0, *more: int) -> None:
+        """Create a device; programs usually call `make`. Raises InvalidArgument for a kind that onnxruntime lacks.
+
+        Numbers are those of onnxruntime's native class: `OrtDevice(OrtDevice.cuda(), OrtDevice.default_memory(), 1)`, or with the
+        number of a vendor before that of the device.
+        """
+        if isinstance(kind, int):
+            kind = next((name for name, number in _KINDS.items() if number == kind), str(kind))
+            device_id, vendor_id = (more[0], vendor_id) if more else (vendor_id, 0)
         name = str(kind).lower()
         if name not in _KINDS:
             raise InvalidArgument(f"OrtDevice: unsupported device type {kind!r}; expected {', '.join(_KINDS)}")
@@ -91,6 +98,42 @@ class OrtDevice:
         """Return the device of a kind and number. A negative `vendor_id` means the kind's only vendor, if it has one."""
         own = int(_VENDORS.get(str(ort_device_name).lower(), OrtDeviceVendorId.NONE))
         return OrtDevice(ort_device_name, device_id, own if vendor_id < 0 else vendor_id)
+
+    # The numbers of device types and of memory, as onnxruntime's native class has them
+
+    @staticmethod
+    def cpu() -> int:
+        """Return the type of the CPU."""
+        return _KINDS["cpu"]
+
+    @staticmethod
+    def gpu() -> int:
+        """Return the type of GPUs."""
+        return _KINDS["gpu"]
+
+    cuda = webgpu = gpu
+
+    @staticmethod
+    def fpga() -> int:
+        """Return the type of FPGAs."""
+        return _KINDS["fpga"]
+
+    @staticmethod
+    def npu() -> int:
+        """Return the type of NPUs."""
+        return _KINDS["npu"]
+
+    cann = npu
+
+    @staticmethod
+    def dml() -> int:
+        """Return the type of DirectML's devices."""
+        return _KINDS["dml"]
+
+    @staticmethod
+    def default_memory() -> int:
+        """Return the memory type of a device's own memory."""
+        return int(OrtDeviceMemoryType.DEFAULT)
 
     @property
     def place(self) -> Device:

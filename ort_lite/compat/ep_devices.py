@@ -154,8 +154,10 @@ def get_model_compatibility_for_ep_devices(
     """Return the compatibility of a compiled model with the provider of these devices.
 
     `compatibility_info` comes from the model's metadata; the provider's `check_compatibility` judges it. Raises InvalidArgument
-    unless all devices belong to one provider.
+    unless all devices belong to one provider, and TypeError for another kind of information.
     """
+    if not isinstance(compatibility_info, str):
+        raise TypeError(f"compatibility_info is {compatibility_info!r}; expected a str")
     names = {device.ep_name for device in ep_devices}
     if len(names) != 1:
         raise InvalidArgument(f"got devices of {len(names)} execution providers, expected those of one")

@@ -40,10 +40,17 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads
 
 
 def share_threads(options: SessionOptions) -> None:
-    """Store the shared counts in the options of a session without threads of its own. Without shared counts nothing changes."""
-    if options.use_per_session_threads:
-        return
+    """Store the shared counts in the options of a session without threads of its own. Without shared counts nothing changes.
+
+    Raises Fail for a session with threads of its own once there are shared ones, as in onnxruntime.
+    """
     with _SIZES.lock:
-        if _SIZES.sizes is not None:
-            _SIZES.used = True
-            options.intra_op_num_threads, options.inter_op_num_threads = _SIZES.sizes
+        if _SIZES.sizes is None:
+            return
+        if options.use_per_session_threads:
+            raise Fail(
+                "use_per_session_threads is True, but set_global_thread_pool_sizes has set the threads of all sessions: set "
+                "SessionOptions.use_per_session_threads to False"
+            )
+        _SIZES.used = True
+        options.intra_op_num_threads, options.inter_op_num_threads = _SIZES.sizes

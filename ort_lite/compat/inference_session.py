@@ -1,5 +1,6 @@
 """InferenceSession: a Session with onnxruntime's remaining members."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
     from ort_lite.session.opening import Params
 
 
+_MODEL_CONFIG = "ORT_LOAD_CONFIG_FROM_MODEL"
+"""onnxruntime's environment variable: "1" reads the session options in the metadata of each model."""
+
+
 class InferenceSession(Session):
     """A model that is ready to run, with every member of onnxruntime's InferenceSession.
 
     `run` may be called from several threads at once. The arguments are described in `ort_lite.session.session.Session`;
-    `enable_fallback` and `read_config_from_model` are onnxruntime's and have no effect. An unknown keyword is ignored with a
-    warning, as in onnxruntime.
+    `read_config_from_model=1` reads session options from the model's metadata (see `ort_lite.compat.model_config`).
+    `enable_fallback` is onnxruntime's and has no effect. An unknown keyword is ignored with a warning, as in onnxruntime.
     """
 
     _enable_fallback = True
@@ -59,9 +64,15 @@ class InferenceSession(Session):
         verify: Any = None,
         **unknown: Any,
     ) -> None:
+        options = sess_options
+        if int(unknown.pop("read_config_from_model", os.environ.get(_MODEL_CONFIG) == "1")) == 1:
+            from ort_lite.compat.model_config import apply_model_config
+
+            options = CompatibleOptions.of(sess_options)
+            apply_model_config(options, path_or_bytes)
         super().__init__(
             path_or_bytes,
-            sess_options,
+            options,
             providers,
             provider_options,
             params=params,
@@ -222,9 +233,16 @@ class InferenceSession(Session):
     ) -> None:
         """Prepare the session again for other providers. Runs in flight finish with the old ones.
 
-        A strict session stays strict. Raises InvalidArgument if the session has not kept its source (see `load_params`), and
-        the errors of session creation; the session is unchanged then.
+        A strict session stays strict. Raises InvalidArgument if the session has not kept its source (see `load_params`) and for
+        a name that is neither installed nor onnxruntime's, and the errors of session creation; the session is unchanged then.
         """
+        from ort_lite.plugins.selection import get_all_providers
+
+        known = get_all_providers()
+        for entry in providers or ():
+            name = entry[0] if isinstance(entry, tuple) and entry else entry
+            if isinstance(name, str) and name not in known:
+                raise InvalidArgument(f"Unknown Provider Type: {name}; expected one of {', '.join(known)}")
         self._remake("set_providers", self._arguments.replace(providers=providers, provider_options=provider_options), None)
 
     def get_provider_graph_assignment_info(self) -> list["OrtEpAssignedSubgraph"]:
@@ -236,8 +254,8 @@ class InferenceSession(Session):
 
         if self._state.options.config(config_keys.RECORD_ASSIGNMENT, "0") != "1":
             raise Fail(
-                f'session config entry {config_keys.RECORD_ASSIGNMENT!r} must be "1" for get_provider_graph_assignment_info; '
-                f"explain() answers without"
+                f'Session configuration entry {config_keys.RECORD_ASSIGNMENT!r} must be set to "1" for '
+                "get_provider_graph_assignment_info; explain() answers without"
             )
         return subgraphs_of(self._state.explain().assignment)
 

@@ -203,6 +203,8 @@ class IOBinding:
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
         """Return a tensor over memory that the caller owns."""
+        if dtype_of(element_type) == "string":
+            raise InvalidArgument("Only binding non-string Tensors is possible at an address; bind an OrtValue of the strings")
         device = parse_device(device_type, device_id)
         if device == CPU:
             return at_address(element_type, shape, address)

@@ -23,7 +23,8 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.record import Record
 from ort_lite.session import context
-from ort_lite.session.older_opsets import convert_to_imports
+from ort_lite.session.preparation import load_again
+from ort_lite.session.simplify import form_to_save
 
 
 class OrtCompileApiFlags(IntFlag):
@@ -164,7 +165,10 @@ class ModelCompiler:
         return f"{stem}_ctx{ending}"
 
     def _compile_model(self) -> tuple[Model, bool]:
-        """Return the model with its compiled contexts, and True if there are any. Raises Fail if a flag demands some."""
+        """Return the model with its compiled contexts and True. Without any, return the model as onnxruntime would transform it.
+
+        Raises Fail if a flag demands contexts.
+        """
         with InferenceSession(self._source, self._options) as session:
             prepared = session._stage_results
             try:
@@ -172,7 +176,9 @@ class ModelCompiler:
             except context.NothingToSave as nothing:
                 if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:
                     raise Fail(f"ModelCompiler: Unable to compile any nodes: {nothing}") from nothing
-                return convert_to_imports(prepared.model).clone(), False
+                state = session._state
+                model = load_again(self._source, state.options, session._arguments)
+                return form_to_save(model, state.selection.providers, state.options), False
 
     def _hand_out(self, model: Model, stem: str) -> None:
         """Pass the contexts to the program's function, if it set one."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, itemsize, ort_name, to_numpy, to_onnx
-from ort_lite.errors import InvalidArgument, InvalidType, OutOfMemory
+from ort_lite.errors import InvalidArgument, InvalidType, OutOfMemory, describe
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.conversion import array_of
@@ -78,7 +78,12 @@ class OrtValue:
         """
         if memory_info is not None:
             device_type, device_id = memory_info.device_type, memory_info.device_id
-        provider = _provider_on(device_type, device_id)
+        try:
+            provider = _provider_on(device_type, device_id)
+        except InvalidArgument as error:
+            if memory_info is None:
+                raise
+            raise InvalidArgument(f"No shared allocator found for: {memory_info!r}; {describe(error)}") from error
         zeros = _zeros(shape, dtype_of(element_type))
         return cls(zeros) if provider is None else cls.on(provider, zeros)
 

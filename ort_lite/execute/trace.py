@@ -52,18 +52,28 @@ class Trace(Record):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace for Perfetto, one event per line. Raises OSError if the file cannot be written."""
         file = Path(path)
-        write_file(file, ("[\n" + ",\n".join(map(json.dumps, self.chrome())) + "\n]\n").encode())
+        head, events = (
+            self._metadata(),
+            self._events(),
+        )  # names of tracks in the first line: readers expect an event in each other one
+        lines = ["[" + ", ".join(map(json.dumps, head)), *map(json.dumps, events)]
+        write_file(file, (",\n".join(lines) + "\n]\n").encode())
         return file
 
     def chrome(self) -> list[dict[str, Any]]:
         """Return events in the trace format, metadata first, then by time."""
-        told = [
+        return [*self._metadata(), *self._events()]
+
+    def _metadata(self) -> list[dict[str, Any]]:
+        return [
             _event("__metadata", what, "M", 0, track, args={"name": name})
             for what, named in (("process_name", {0: "ort_lite"}), ("thread_name", self.tracks))
             for track, name in sorted(named.items())
         ]
+
+    def _events(self) -> list[dict[str, Any]]:
         timed = [*map(_complete, self.events), *_flows(self.flows)]
-        return [*told, *sorted(timed, key=lambda event: (event["ts"], _PHASES.index(event["ph"]), -event["dur"], _rank(event)))]
+        return sorted(timed, key=lambda event: (event["ts"], _PHASES.index(event["ph"]), -event["dur"], _rank(event)))
 
 
 def _complete(event: Event) -> dict[str, Any]:

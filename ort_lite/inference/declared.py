@@ -39,7 +39,10 @@ def _merge(value: Value, declared: Type | None, names: Collection[str], unnamed_
     else:
         old = [None if str(dim) in unnamed_dims else dim for dim in before]
         merged = _agreement(old, after) if any(map(_contradict, old, after)) else list(map(_better, old, after))
-    shape = [_new_dim(value, axis, unnamed_dims) if dim is None else dim for axis, dim in enumerate(merged)]
+    written = [unnamed_dims.get(str(dim), "") for dim in before or [""] * len(merged)]
+    shape = [
+        _new_dim(f"{value.name}#{axis}", written[axis], unnamed_dims) if dim is None else dim for axis, dim in enumerate(merged)
+    ]
     return TensorType(inferred.dtype, tuple(shape))
 
 
@@ -55,8 +58,7 @@ def _better(declared: Dim | None, inferred: Dim | None) -> Dim | None:
     return inferred if declared is None or isinstance(inferred, int) else declared
 
 
-def _new_dim(value: Value, axis: int, unnamed_dims: dict[str, str]) -> Dim:
-    """A dimension without a name. "#" keeps it apart from the names that the loader makes up."""
-    name = f"{value.name}#{axis}"
-    unnamed_dims[name] = ""
+def _new_dim(name: str, written: str, unnamed_dims: dict[str, str]) -> Dim:
+    """Return a dimension without a name, for which the model writes "", "?" or "None". "#" keeps it apart from names of the loader."""
+    unnamed_dims[name] = written
     return symbol(name)

@@ -168,7 +168,7 @@ class ExternalData:
                 raise InvalidGraph(
                     f"{who}: external data {location!r} is outside of the model's folder {self.folder}; "
                     "ParseOptions.external_data_roots allows others"
-                )
+                ).about(words="External data path validation failed")
             known = self._paths[location] = path, root
         return known
 

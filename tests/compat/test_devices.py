@@ -219,7 +219,8 @@ def test_sessions_without_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) 
     ort_lite.set_global_thread_pool_sizes(1, 2)
     ort_lite.set_global_thread_pool_sizes(2, 1)
     options = ort_lite.SessionOptions()
-    assert ort_lite.InferenceSession(MODEL, options).get_session_options().intra_op_num_threads == 0
+    with pytest.raises(RuntimeError, match="set SessionOptions.use_per_session_threads to False"):
+        ort_lite.InferenceSession(MODEL, options)
     options.use_per_session_threads = False
     session = ort_lite.InferenceSession(MODEL, options, ["CPUExecutionProvider"])
     assert session.get_session_options().intra_op_num_threads == 2

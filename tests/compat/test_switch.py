@@ -116,7 +116,7 @@ def test_the_version_is_one_that_programs_accept(switched: ModuleType) -> None:
     assert Version("1.31.1") <= Version(version) < Version("1.31.2")
     assert Version(version) in SpecifierSet(">=1.16,<2") & SpecifierSet("==1.31.1")
     assert version.startswith("1.31")
-    assert switched.get_build_info().startswith(f"ort-lite {ort_lite.__version__}, ")
+    assert switched.get_build_info().startswith(f"ORT Build Info: ort-lite {ort_lite.__version__}, ")
 
 
 X = np.ones((2, 2), np.float32)

@@ -33,7 +33,10 @@ def mul_1() -> pb.ModelProto:
 
 
 def logreg_iris() -> pb.ModelProto:
-    """Return a classifier of irises: (3, 2) lengths and widths give a label and a map of probabilities per row."""
+    """Return a classifier of irises: (3, 2) lengths and widths give a label and a map of probabilities per row.
+
+    The coefficients are those that onnxruntime uses of its example of this name, which states twelve of them for two features.
+    """
     model = _model("logreg_iris", "ai.onnx.ml", 1)
     _tensor(model.graph.input.add(), "float_input", FLOAT, (3, 2))
     _tensor(model.graph.output.add(), "label", INT64, (3,))
@@ -46,8 +49,11 @@ def logreg_iris() -> pb.ModelProto:
         "classlabels_ints": [0, 1, 2],
         "post_transform": b"LOGISTIC",
         "multi_class": 0,
-        "coefficients": [-1.25, 2.0, 0.25, -1.0, 1.0, -0.75],
-        "intercepts": [0.5, 0.75, -3.0],
+        "coefficients": [
+            0.38574114441871643, 1.3805406093597412, -2.1314499378204346,
+            -0.9928048253059387, 0.6427745223045349, -1.748938798904419,
+        ],
+        "intercepts": [0.2496291995048523, 0.582027792930603, -0.9416166543960571],
     }
     _node(model, "LinearClassifier", ["float_input"], ["label", "scores"], classifier)
     _node(model, "Normalizer", ["scores"], ["normalized"], {"norm": b"L1"})
