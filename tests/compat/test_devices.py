@@ -219,7 +219,7 @@ def test_sessions_without_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) 
     ort_lite.set_global_thread_pool_sizes(1, 2)
     ort_lite.set_global_thread_pool_sizes(2, 1)
     options = ort_lite.SessionOptions()
-    with pytest.raises(RuntimeError, match="set SessionOptions.use_per_session_threads to False"):
+    with pytest.raises(RuntimeError, match=r"set SessionOptions\.use_per_session_threads to False"):
         ort_lite.InferenceSession(MODEL, options)
     options.use_per_session_threads = False
     session = ort_lite.InferenceSession(MODEL, options, ["CPUExecutionProvider"])

@@ -13,7 +13,8 @@ import ort_lite
 def model(config: str) -> bytes:
     proto = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 21]> main (float[N] x) => (float[N] y) { y = Neg(x) }')
     onnx.helper.set_model_props(proto, {"ort_config": config})
-    return proto.SerializeToString()
+    made: bytes = proto.SerializeToString()
+    return made
 
 
 STATED = {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "graph_optimization_level": 1, "unknown": 3}
@@ -33,7 +34,7 @@ def test_the_model_states_options(by_variable: bool, monkeypatch: pytest.MonkeyP
     assert (found.intra_op_num_threads, found.inter_op_num_threads) == (2, 5)
     assert found.graph_optimization_level == ort_lite.GraphOptimizationLevel.ORT_ENABLE_BASIC
     assert options.intra_op_num_threads == 1, "the program's options are its own"
-    np.testing.assert_array_equal(session.run(None, {"x": np.float32([1])})[0], [-1])
+    np.testing.assert_array_equal(session.run(None, {"x": np.array([1], np.float32)})[0], [-1])
 
 
 def test_without_a_request_they_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
