@@ -9,6 +9,7 @@ in a provider that lowers during a run. All errors are InvalidGraph.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from ort_lite import log
 from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node, Value
@@ -247,6 +248,11 @@ def _range(formal: Operands) -> str:
 def _check_attributes(node: Node, schema: OpSchema) -> None:
     known = schema.attributes
     marked = (node.domain, node.op_type) in _MARKED and not known.keys().isdisjoint(node.attributes)
+    strangers = [name for name in node.attributes if name not in known and not name.startswith("__")]
+    if strangers and parse_traits(schema.traits).unchecked:
+        has = f"{schema} has {', '.join(known)}"
+        log.warn(-1, f"{node}: attribute {', '.join(map(repr, strangers))} is ignored, as in onnxruntime; {has}")
+        marked = True
     for name, attribute in node.attributes.items():
         kind = known.get(name)
         if kind == attribute.type:
@@ -285,9 +291,14 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
                     f"takes one type for both, of {_list_types(schema, operand)}"
                 ).about(node, input=value.name if what == "input" else "", expected=format_kind(first), got=format_kind(kind))
             if kind not in schema.types_of(operand):
-                listed = _list_types(schema, operand)
-                raise InvalidGraph(f"{node}: {who} is {format_kind(kind)}; {schema} {_TAKES[what]} {listed} there").about(
-                    node, input=value.name if what == "input" else "", expected=listed, got=format_kind(kind)
+                listed, got = _list_types(schema, operand), format_kind(kind)
+                named = f"Type {got!r} of {what} parameter ({value.name}) of operator ({node.op_type}) in node ({node.name})"
+                raise InvalidGraph(f"{node}: {who} is {got}; {schema} {_TAKES[what]} {listed} there").about(
+                    node,
+                    input=value.name if what == "input" else "",
+                    expected=listed,
+                    got=got,
+                    words=f"Type Error: {named} is invalid.",
                 )
             if operand.homogeneous:
                 bound.setdefault(operand.type, (kind, who))

@@ -33,6 +33,8 @@ class Traits(Record):
     """The first input and the first output are images, (N, C, H, W); other operands have no layout."""
     quantizes: bool = False
     dequantizes: bool = False
+    unchecked: bool = False
+    """Attributes that the schema does not have are ignored with a warning, as in onnxruntime."""
     typed: str | None = None
     """This attribute gives the element type of the result where a node has it; "": something always does."""
 

@@ -35,10 +35,9 @@ def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
 
 
 def check_node(proto: pb.NodeProto, where: str) -> None:
-    """Raise InvalidGraph for a node without an operator, or without inputs and outputs."""
+    """Raise InvalidGraph for a node without an operator."""
     if not proto.op_type:
         raise InvalidGraph(f"{where}: node {proto.name!r} has no operator (op_type is empty)").about(proto)
-    raise InvalidGraph(f"{where}: {proto.op_type} {proto.name!r} has neither inputs nor outputs").about(proto)
 
 
 def check_attributes(proto: pb.NodeProto) -> None:

@@ -274,16 +274,17 @@ class _Loader:
 
     def _nodes(self, protos: Iterable[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
-        nodes, outputs = [], []  # all outputs first, since nodes may come in any order
+        nodes, outputs, idle = [], [], 0  # all outputs first, since nodes may come in any order
         for number, proto in enumerate(protos):
             if not number & 63:
                 checkpoint()
+            if not (proto.op_type and (proto.output or proto.input)):
+                check_node(proto, graph_name(scope.graph))
+                idle += 1
+                continue
             nodes.append(proto)
             values: list[Value | None] = []
-            names = proto.output[:]
-            if not proto.op_type or not (names or proto.input):  # fail at the first of a million
-                check_node(proto, graph_name(scope.graph))
-            for name in names:
+            for name in proto.output[:]:
                 if not name:
                     values.append(None)
                     continue
@@ -293,6 +294,8 @@ class _Loader:
                     scope.declare(value, describe_node(proto))
                 values.append(value)
             outputs.append(values)
+        if idle:
+            log.warn(-1, f"{graph_name(scope.graph)}: {idle} nodes without inputs and outputs are left out, as in onnxruntime")
         self._names.extend(scope.values)
         for proto, values in zip(nodes, outputs, strict=True):
             scope.graph.append(self._node(proto, values, scope, reader))

@@ -90,7 +90,10 @@ class Partitioner:
         if hard := self.constraints.rules.hard_rules(left):
             return PlacementError("\n".join(["a hard rule cannot be kept:", *hard, text])).about(left[0])
         unknown = all(self.rules.schemas.find(node) is None and self.rules.find(node) is None for node in left)
-        return (UnknownOperator if unknown else NotSupported)(text).about(left[0])
+        if not unknown:
+            return NotSupported(text).about(left[0])
+        named = f"{left[0].domain or 'ai.onnx'}:{left[0].op_type}(-1)"
+        return UnknownOperator(text).about(left[0], words=f"{named} is not a registered function/op")
 
 
 def partition(
