@@ -41,5 +41,7 @@ def _reshape_scalars(body: Graph, version: int) -> None:
         scalar = Value(value.name, TensorType(value.dtype or "int64", ()))
         value.name = names(f"{value.name}_element")
         shape = body.add_initializer(Value(names(f"{value.name}_shape"), constant=np.array([1], np.int64)))
-        body.insert_before(first, Node("Reshape", [scalar, shape], [value], version=version, name=names(f"{value.name}_Reshape")))
+        body.insert_before(
+            first, Node("Reshape", [scalar, shape], [value], version=version, name=names(f"{value.name}_Reshape"))
+        )
         body.inputs[index] = scalar
