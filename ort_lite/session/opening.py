@@ -15,7 +15,7 @@ from ort_lite.load.parse_options import ParseOptions, SerializeOptions
 from ort_lite.load.proto import pb
 from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.load.spans import copy_to_span
-from ort_lite.load.tolerated import correct_declarations
+from ort_lite.load.tolerated import forget_element_shapes
 from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.rooms import hook
@@ -50,7 +50,7 @@ def open_model(
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
     model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_external_data(options))
-    correct_declarations(model)
+    forget_element_shapes(model)
     reader, path = options.context_reader(), source.path if isinstance(source, ParsedSource) else source
     if (reader or isinstance(path, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.session.context import read_files

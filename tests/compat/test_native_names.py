@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -91,8 +92,9 @@ def test_memory_that_nobody_has() -> None:
 
 
 def test_information_about_a_compiled_model_is_a_text() -> None:
+    information: Any = None
     with pytest.raises(TypeError, match="expected a str"):
-        ort_lite.get_model_compatibility_for_ep_devices(ort_lite.get_ep_devices(), None)  # type: ignore[arg-type]
+        ort_lite.get_model_compatibility_for_ep_devices(ort_lite.get_ep_devices(), information)
 
 
 def test_without_contexts_a_compiled_model_is_an_optimized_one(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Models that onnxruntime runs although they declare something else than they mean."""
 
 import logging
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,8 +19,8 @@ def parse(text: str) -> onnx.ModelProto:
     return proto
 
 
-def run(proto: onnx.ModelProto, **feeds: object) -> list[object]:
-    results: list[object] = ort_lite.InferenceSession(proto.SerializeToString()).run(None, feeds)
+def run(proto: onnx.ModelProto, **feeds: Any) -> list[Any]:
+    results: list[Any] = ort_lite.InferenceSession(proto.SerializeToString()).run(None, feeds)
     return results
 
 
@@ -53,14 +54,14 @@ LOOP = """(int64 trips, float[1] x) => (float[1] y, int64[T, 1] numbers) {
 
 
 def test_the_iteration_number_of_a_loop_with_one_axis() -> None:
-    y, numbers = run(parse(LOOP), trips=np.array(4), x=np.float32([1]))
+    y, numbers = run(parse(LOOP), trips=np.array(4), x=np.array([1], np.float32))
     np.testing.assert_array_equal(y, [7])
     np.testing.assert_array_equal(numbers, np.arange(4).reshape(4, 1))
 
 
 def test_a_condition_with_one_axis_that_is_passed_on() -> None:
     text = LOOP.replace("go = Identity(going)  ", "").replace("(bool[1] go,", "(bool[1] going,")
-    y, _ = run(parse(text), trips=np.array(4), x=np.float32([1]))
+    y, _ = run(parse(text), trips=np.array(4), x=np.array([1], np.float32))
     np.testing.assert_array_equal(y, [7])
 
 
@@ -68,5 +69,5 @@ def test_a_node_without_inputs_and_outputs_is_left_out(caplog: pytest.LogCapture
     proto = parse("(float[N] x) => (float[N] y) { y = Neg(x) }")
     proto.graph.node.append(onnx.helper.make_node("If", [], []))
     with caplog.at_level(logging.WARNING):
-        np.testing.assert_array_equal(run(proto, x=np.float32([1]))[0], [-1])
+        np.testing.assert_array_equal(run(proto, x=np.array([1], np.float32))[0], [-1])
     assert "without inputs and outputs are left out" in caplog.text

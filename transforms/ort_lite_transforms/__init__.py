@@ -20,6 +20,7 @@ def ort_lite_transforms() -> "list[Transform]":
     return _load_transforms(
         # required
         "constants.constants_to_initializers",
+        "loop_scalars.reshape_loop_scalars",
         # basic: the graph as a whole
         "dead_nodes.remove_dead_nodes",
         "known_contents.fold_shapes",
