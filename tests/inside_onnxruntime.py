@@ -1,0 +1,70 @@
+"""Sessions of onnxruntime whose nodes providers of ort-lite run. The tests of plugins share this; they run from the repository's root."""
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import onnx.parser
+import onnxruntime
+import ort_lite_ep
+
+import ort_lite
+from ort_lite.provider import ExecutionProvider
+
+OWN = "OrtLiteExecutionProvider"
+"""ort-lite's CPU provider, by its name in onnxruntime."""
+ERRORS = (RuntimeError, *(getattr(onnxruntime.capi.onnxruntime_pybind11_state, name) for name in ("Fail", "RuntimeException")))
+"""The classes of errors that come through onnxruntime."""
+
+
+@cache
+def register(name: str) -> str:
+    """Register a provider that is installed with onnxruntime, for the rest of the process, and return its name."""
+    onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
+    return name
+
+
+@contextmanager
+def registered(*classes: type[ExecutionProvider]) -> Iterator[None]:
+    """Register classes with ort-lite and onnxruntime under their names, until the end of the block."""
+    for cls in classes:
+        ort_lite.register_provider(cls.name, cls)
+        onnxruntime.register_execution_provider_library(cls.name, ort_lite_ep.get_library_path())
+    try:
+        yield
+    finally:
+        gc.collect()
+        for cls in classes:
+            onnxruntime.unregister_execution_provider_library(cls.name)
+            ort_lite.unregister_provider(cls.name)
+
+
+def model(text: str, opset: int = 21) -> bytes:
+    """Return the model of a graph in ONNX's text format, `main` without its name."""
+    head = f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>'
+    return bytes(onnx.parser.parse_model(f"{head} main {text}").SerializeToString())
+
+
+def session(
+    source: Any, *providers: str | tuple[str, dict[str, Any]], entries: Mapping[str, str] | None = None, optimise: bool = False
+) -> onnxruntime.InferenceSession:
+    """Create a session with one thread in which the providers come before onnxruntime's own, by default with the graph as it is."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    if not optimise:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for key, value in (entries or {}).items():
+        options.add_session_config_entry(key, value)
+    return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"])
+
+
+def report(name: str) -> ort_lite_ep.Report:
+    """Return what the provider said about the session that was created last."""
+    return ort_lite_ep.reports(name)[-1]
+
+
+def taken(name: str) -> list[str]:
+    """Return the operators of the nodes that the provider runs in the session that was created last."""
+    return [node.operator for node in report(name).nodes if node.partition]
