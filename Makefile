@@ -17,7 +17,7 @@ export XDG_CACHE_HOME := $(CURDIR)/build/cache
 endif
 
 # Plugins that need an accelerator's package, or a server's. Each is tested in .venv-NAME, with the real one.
-PLUGINS := openvino onnxruntime xla serve
+PLUGINS := openvino onnxruntime xla serve ep
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
 .PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-optimum test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) compare site lint format clean
@@ -185,6 +185,17 @@ $(VENV)/installed-docs: $(VENV)/created pyproject.toml ort_lite/_version.py
 .venv-ray/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-ray/pyproject.toml plugins/ort-lite-serve/pyproject.toml
 	$(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/python -m pip install --disable-pip-version-check --quiet -e . -e plugins/ort-lite-serve -e "./plugins/ort-lite-ray[serve,test]"
+	touch $@
+
+# The plugin is compiled. Its tests run with earlier releases of onnxruntime, too, each of which has a folder.
+EARLIER := 1.24.4 1.27.0 1.31.1
+.venv-ep/installed: pyproject.toml ort_lite/_version.py $(addprefix plugins/ort-lite-ep/,pyproject.toml hatch_build.py native/shim.c)
+	$(PYTHON) -m venv .venv-ep
+	.venv-ep/bin/python -m pip install --disable-pip-version-check --quiet -e . -e plugins/ort-lite-accelerator -e "./plugins/ort-lite-ep[test]"
+	for version in $(EARLIER); do \
+		.venv-ep/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade \
+			--target .venv-ep/onnxruntime-$$version onnxruntime==$$version || exit 1; \
+	done
 	touch $@
 
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml

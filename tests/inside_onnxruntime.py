@@ -57,7 +57,7 @@ def session(
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (entries or {}).items():
         options.add_session_config_entry(key, value)
-    return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"], enable_fallback=0)
 
 
 def report(name: str) -> ort_lite_ep.Report:

@@ -64,6 +64,7 @@ class HostedProvider:
         self._rules = rules_of([self.provider])
         self._nodes: list[NodeReport] = []
         self._count = 0
+        self._failure: BaseException | None = None
 
     @property
     def hears_runs(self) -> bool:
@@ -76,8 +77,18 @@ class HostedProvider:
     def claim(self, read: HostGraph, parent: HostGraph | None) -> list[list[int]]:
         """Return the OrtNodes of each partition. Notes why the provider does not run the others.
 
-        A body that the provider runs together with its control-flow node, `parent`, is left for that node.
+        A body that the provider runs together with its control-flow node, `parent`, is left for that node. onnxruntime only logs
+        an error of this step and does without the provider. So a node is claimed whose compilation raises it.
         """
+        try:
+            claimed = self._claim(read, parent)
+            self._write_report()
+        except BaseException as error:  # noqa: BLE001  `compile` raises it
+            self._failure = error
+            return [[address] for node, address in read.addresses.items() if node not in read.unreadable][:1]
+        return claimed
+
+    def _claim(self, read: HostGraph, parent: HostGraph | None) -> list[list[int]]:
         if parent is not None and self._takes_all(parent):
             return []
         assignment = self._assign(read)
@@ -125,20 +136,28 @@ class HostedProvider:
             self._nodes.append(NodeReport(graph.name, node.name, node.operator, names.get(node, ""), why))
 
     def report(self) -> Report:
-        """Return what became of each node, and write it to the file that the option names."""
-        report = Report(self.name, tuple(self._nodes))
-        if self._report_path:
-            try:
-                with open(self._report_path, "w", encoding="utf-8") as file:
-                    file.write(f"{report}\n")
-            except OSError as error:
-                raise ProviderError(f"{self.name}: {REPORT} {os.fspath(self._report_path)!r}: {error.strerror}") from error
-        return report
+        """Return what became of each node so far."""
+        return Report(self.name, tuple(self._nodes))
+
+    def _write_report(self) -> None:
+        """Write the report to the file that the option names."""
+        if not self._report_path:
+            return
+        try:
+            with open(self._report_path, "w", encoding="utf-8") as file:
+                file.write(f"{self.report()}\n")
+        except OSError as error:
+            raise ProviderError(f"{self.name}: {REPORT} {os.fspath(self._report_path)!r}: {error.strerror}") from error
 
     # Partitions
 
     def compile(self, model: Model) -> Executable:
-        """Compile the nodes of a fused node. What the provider does not take now runs on ort-lite's CPU provider."""
+        """Compile the nodes of a fused node. What the provider does not take now runs on ort-lite's CPU provider.
+
+        Raises what `claim` failed with.
+        """
+        if self._failure is not None:
+            raise self._failure
         self._infer(model.graph)
         chosen = self._selection()
         constraints = constraints_of(chosen.providers, chosen.policies, (), self._options)

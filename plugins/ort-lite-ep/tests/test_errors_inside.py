@@ -64,7 +64,7 @@ def provider() -> Iterator[None]:
     ("at", "message"),
     [
         ("create", "no such card"),
-        ("capability", f"{NAME}.*get_capability.*ZeroDivisionError: thirteen nodes"),
+        ("capability", f"{NAME}: get_capability failed: ZeroDivisionError: thirteen nodes"),
         ("compile", f"{NAME}.*KeyError: 'cannot compile this'"),
     ],
 )

@@ -162,14 +162,14 @@ def test_optional_inputs_that_are_left_out() -> None:
 
 
 def test_optional_outputs_that_are_left_out() -> None:
-    source = model("(float[1,3,8] x) => (float[1,3,8] v, float[1,3,4] m, int64[1,3,4] i)"
-                   "{ v = Abs(x)  m, i = MaxPool<kernel_shape = [2], strides = [2]>(v) }")  # fmt: skip
-    x = np.random.default_rng(0).standard_normal((1, 3, 8), dtype=np.float32)
-    compared(source, OWN, {"x": x})
-    alone = onnx.load_from_string(source)
-    alone.graph.node[1].output[0] = ""
-    del alone.graph.output[1]
-    compared(alone.SerializeToString(), OWN, {"x": x})
+    source = model(
+        "(float[T,2,4] x, float[1,12,4] w, float[1,12,3] r) => (float[1,2,3] h)"
+        "{ v = Abs(x)  , h = LSTM<hidden_size = 3>(v, w, r)  }"
+    )
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in (("x", (5, 2, 4)), ("w", (1, 12, 4)), ("r", (1, 12, 3)))}
+    compared(source, OWN, feeds)
+    compared(source, APART, feeds)
 
 
 @pytest.mark.parametrize("provider", [OWN, APART], ids=["together", "apart"])
@@ -228,7 +228,7 @@ FLAGS = [{"c": np.array(flag)} for flag in (True, False)]
 COUNTS = [{"n": np.array(count)} for count in (3, 1, 0)]
 BODIES = {
     "If": (IF, [{"x": ROW, **flag} for flag in FLAGS]),
-    "Loop": (LOOP, [{"x": ROW, **count} for count in COUNTS]),
+    "Loop": (LOOP, [{"x": ROW, **count} for count in COUNTS[:2]]),  # none: onnxruntime's stacked result has no shape
     "Scan": (SCAN, [{"x": np.stack([ROW] * length), "z": ROW} for length in (4, 1)]),
     "nested": (NESTED, [{"x": ROW, **count, **flag} for count in COUNTS for flag in FLAGS]),
 }

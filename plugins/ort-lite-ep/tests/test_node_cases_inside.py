@@ -1,0 +1,90 @@
+"""200 node tests of ONNX, drawn by a seed, in onnxruntime with providers of ort-lite: the expected outputs are the tests' own."""
+
+import random
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.backend.test.loader import load_model_tests
+
+from tests.inside_onnxruntime import ERRORS, OWN, register, session, taken
+from tests.operator_traits import traits_of
+from tests.other_node_cases import array, flat
+
+SEED, COUNT, PARTS = 20, 200, 8
+ACCELERATOR = "AcceleratorExecutionProvider"
+PLAIN_KINDS = "biufOSU"  # kinds of element types that NumPy has by itself: those that onnxruntime's Python interface takes and returns
+WIDE = {"test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners"}
+"""They align corners with a length before it is rounded, which neither PyTorch nor onnxruntime does."""
+
+
+@cache
+def drawn() -> Sequence[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy's, of the overflows that some tests are about
+        found = sorted(load_model_tests(kind="node"), key=lambda case: str(case.name))
+    fit = [case for case in found if case.name not in WIDE and _is_plain(case) and not _is_random(case)]
+    return random.Random(SEED).sample(fit, COUNT)
+
+
+def _is_plain(case: Any) -> bool:
+    values = [array(value) for inputs, outputs in case.data_sets for value in (*inputs, *outputs)]
+    return all(value.dtype.kind in PLAIN_KINDS for value in flat(values))
+
+
+def _is_random(case: Any) -> bool:
+    return any(traits_of(node.op_type).random for node in case.model.graph.node)
+
+
+def check(case: Any, *providers: str) -> None:
+    made = session(case.model.SerializeToString(), *providers)
+    inputs, outputs = ([array(value) for value in values] for values in case.data_sets[0])
+    feeds = {value.name: x for value, x in zip(case.model.graph.input, inputs, strict=False) if x is not None}
+    got = made.run(None, feeds)
+    for result, expected in zip(flat(got), flat(outputs), strict=True):
+        assert result.shape == expected.shape
+        if expected.dtype.kind == "f":
+            assert result.dtype == expected.dtype
+            np.testing.assert_allclose(
+                result.astype(np.float64), expected.astype(np.float64), rtol=case.rtol, atol=max(case.atol, 1e-5)
+            )
+        else:
+            np.testing.assert_array_equal(result, expected)
+
+
+def works_alone(case: Any) -> bool:
+    """Return True if onnxruntime by itself passes the test: it lacks some operators and types, and differs in some numbers."""
+    try:
+        check(case)
+    except (AssertionError, TypeError, ValueError, *ERRORS):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", [OWN, ACCELERATOR])
+def test_results_are_those_of_the_case(name: str, part: int) -> None:
+    register(name)
+    failures, ran = {}, 0
+    for case in drawn()[part::PARTS]:
+        try:
+            check(case, name)
+            ran += 1
+        except (AssertionError, TypeError, ValueError, *ERRORS) as error:
+            if works_alone(case):
+                failures[case.name] = str(error)
+    assert failures == {}
+    assert ran >= COUNT // PARTS * 0.8, "onnxruntime refuses most cases"
+
+
+def test_ort_lite_takes_most_nodes() -> None:
+    register(OWN)
+    some = 0
+    for case in drawn()[:40]:
+        if works_alone(case):
+            session(case.model.SerializeToString(), OWN)
+            some += bool(taken(OWN))
+    assert some >= 25
