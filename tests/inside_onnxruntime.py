@@ -52,7 +52,7 @@ def session(
 ) -> onnxruntime.InferenceSession:
     """Create a session with one thread in which the providers come before onnxruntime's own, by default with the graph as it is."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
     if not optimise:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (entries or {}).items():

@@ -9,6 +9,7 @@
  *
  *     cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden -o ort_lite_ep.so shim.c
  */
+#define _POSIX_C_SOURCE 199309L
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,11 +19,22 @@
 
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+typedef DWORD thread_id;
+static thread_id this_thread(void) { return GetCurrentThreadId(); }
+static void wait_a_millisecond(void) { Sleep(1); }
 #else
 #define EXPORT __attribute__((visibility("default")))
+#include <pthread.h>
+#include <time.h>
+typedef pthread_t thread_id;
+static thread_id this_thread(void) { return pthread_self(); }
+static void wait_a_millisecond(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 #endif
 
 #define API_VERSION 24
+enum { MOST_WAIT_MS = 10000 };
 enum { FAIL = 1 };                                  /* OrtErrorCode */
 enum { TYPE_TENSOR = 1, ELEMENTS_STRING = 8 };      /* ONNXType, ONNXTensorElementDataType */
 enum { FACTORY = 0, PROVIDER = 1, PARTITION = 2 };  /* what `hooks.release` is told */
@@ -72,6 +84,7 @@ struct hooks {
 static struct hooks hooks;
 static atomic_bool open_;       /* hooks may be called */
 static atomic_long in_flight;   /* calls of hooks that have not returned */
+static thread_id ending;        /* the thread that closed the library */
 
 static bool enter(void) {
     atomic_fetch_add(&in_flight, 1);
@@ -82,7 +95,11 @@ static bool enter(void) {
 
 static void leave(void) { atomic_fetch_sub(&in_flight, 1); }
 
+/* Python ends while other threads run sessions. A thread that returns to Python then is ended in the midst of C++, which ends
+ * the process with an error, so it waits here for the end of the process. That of the interpreter takes less than a second; a
+ * program that embeds one, and goes on without it, gets the error late. */
 static Status closed(void) {
+    for (int waited = 0; this_thread() != ending && waited < MOST_WAIT_MS; waited++) wait_a_millisecond();
     return fail("ort-lite: the Python interpreter has ended, and with it the execution provider of this session");
 }
 
@@ -102,6 +119,7 @@ EXPORT void ort_lite_ep_open(const struct hooks *given) {
 
 /* No hook is called after this. Returns the number of calls that are still under way. */
 EXPORT long ort_lite_ep_close(void) {
+    ending = this_thread();
     atomic_store(&open_, false);
     return atomic_load(&in_flight);
 }
@@ -270,7 +288,14 @@ struct factory {
         *count_domains, *domains, *init_interop, *end_interop, *select_best;
     int64_t id;
     char *name, *vendor, *release_version;
+    atomic_long users; /* its registration, and its providers: a session may live longer than the registration */
 };
+
+static void drop_factory(struct factory *factory) {
+    if (atomic_fetch_sub(&factory->users, 1) > 1) return;
+    free(factory->name), free(factory->vendor), free(factory->release_version);
+    free(factory);
+}
 
 static const char *factory_name(const struct factory *self) { return self->name; }
 static const char *factory_vendor(const struct factory *self) { return self->vendor; }
@@ -288,15 +313,19 @@ static Status create_provider(struct factory *self, const void *const *devices, 
                               const void *options, const void *logger, void **provider) {
     (void)devices, (void)logger;
     *provider = NULL;
-    PASS(hooks.create_provider(self->id, metadata, count, options, provider));
+    if (!enter()) return closed();
+    Status status = hooks.create_provider(self->id, metadata, count, options, provider);
+    leave();
+    if (*provider) atomic_fetch_add(&self->users, 1);
+    return status;
 }
 
 static void release_provider(struct factory *self, struct provider *provider) {
-    (void)self;
     if (!provider) return;
     release(PROVIDER, provider->id);
     free(provider->name);
     free(provider);
+    drop_factory(self);
 }
 
 static Status create_allocator(struct factory *self, const void *memory, const void *options, void **allocator) {
@@ -322,7 +351,7 @@ static Status create_stream(struct factory *self, const void *device, const void
 EXPORT void *ort_lite_ep_new_factory(int64_t id, const char *name, const char *vendor, const char *version) {
     struct factory *made = calloc(1, sizeof *made);
     if (!made) return NULL;
-    made->version = API_VERSION, made->id = id;
+    made->version = API_VERSION, made->id = id, made->users = 1;
     made->name = copy_text(name), made->vendor = copy_text(vendor), made->release_version = copy_text(version);
     made->get_name = (void *)factory_name, made->get_vendor = (void *)factory_vendor, made->get_version = (void *)factory_version;
     made->vendor_id = (void *)factory_vendor_id, made->supported_devices = (void *)supported_devices;
@@ -353,7 +382,6 @@ EXPORT Status CreateEpFactories(const char *name, const void *base, const void *
 EXPORT Status ReleaseEpFactory(struct factory *factory) {
     if (!factory) return NULL;
     release(FACTORY, factory->id);
-    free(factory->name), free(factory->vendor), free(factory->release_version);
-    free(factory);
+    drop_factory(factory);
     return NULL;
 }

@@ -5,7 +5,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, cast
 from typing import Any
 
@@ -30,6 +30,13 @@ class _FusionOptions(Structure):
     _fields_ = [("version", c_uint32), ("drop_constants", c_bool)]
 
 
+class _Inherited:
+    """A partition of a session that was created before this process was forked."""
+
+    def compute(self, context: int, numbers: Sequence[int]) -> None:
+        raise ProviderError("the session was created before this process was forked; create it in the process that runs it")
+
+
 class Library:
     """The providers of this process that onnxruntime uses. Each object has a number, which C passes back. Thread-safe."""
 
@@ -38,8 +45,7 @@ class Library:
         self._api: CApi | None = None
         self._factories: dict[int, tuple[str, int]] = {}
         self._providers: dict[int, HostedProvider] = {}
-        self._partitions: dict[int, HostedPartition] = {}
-        self._pid = os.getpid()
+        self._partitions: dict[int, HostedPartition | _Inherited] = {}
         self.reports = Reports()
         hooks = {name: self._guard(getattr(self, f"_{name}")) for name in HOOKS if name != "release"}
         self._shim.open(hooks | {"release": self._release})
@@ -48,14 +54,20 @@ class Library:
             os.register_at_fork(after_in_child=self._begin_child)
 
     def _close(self) -> None:
-        """Let no more calls in, and wait for those under way."""
+        """Let no more calls in, and wait for those under way.
+
+        A daemon thread that is between two runs gets the time to begin the next one, in which C holds it.
+        """
         end = time.monotonic() + _PATIENCE
         while self._shim.close() and time.monotonic() < end:
             time.sleep(0.001)
+        if threading.active_count() > 1:
+            time.sleep(0.02)
 
     def _begin_child(self) -> None:
-        """Forget what other threads of the parent process were doing. Providers of the parent's sessions stay the parent's."""
+        """Forget what other threads of the parent process were doing. The parent's sessions stay the parent's."""
         self._lock = threading.Lock()
+        self._partitions = dict.fromkeys(self._partitions, _Inherited())
         self._shim.forget_calls()
 
     def _guard(self, hook: Callable[..., None]) -> Callable[..., int | None]:
@@ -149,8 +161,6 @@ class Library:
     # Runs
 
     def _compute(self, number: int, context: int, numbers: int, count: int) -> None:
-        if os.getpid() != self._pid:
-            raise ProviderError("the session was created before this process was forked; create it in the process that runs it")
         self._partitions[number].compute(context, (c_int64 * count).from_address(numbers)[:])
 
     def _run_start(self, number: int, options: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 from tests.inside_onnxruntime import OWN, model, register, session
 register(OWN)
+onnxruntime.set_default_logger_severity(4)
 SOURCE = model("(float[N] x) => (float[N] y) { a = Abs(x)  y = Neg(a) }")
 X = np.array([-1, 2], np.float32)
 def run(made):
