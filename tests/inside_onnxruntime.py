@@ -9,13 +9,14 @@ from typing import Any
 import onnx.parser
 import onnxruntime
 import ort_lite_ep
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import ort_lite
 from ort_lite.provider import ExecutionProvider
 
 OWN = "OrtLiteExecutionProvider"
 """ort-lite's CPU provider, by its name in onnxruntime."""
-ERRORS = (RuntimeError, *(getattr(onnxruntime.capi.onnxruntime_pybind11_state, name) for name in ("Fail", "RuntimeException")))
+ERRORS = (RuntimeError, *(cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)))
 """The classes of errors that come through onnxruntime."""
 
 

@@ -16,7 +16,6 @@ from tests.other_node_cases import array, flat
 
 SEED, COUNT, PARTS = 20, 200, 8
 ACCELERATOR = "AcceleratorExecutionProvider"
-PLAIN_KINDS = "biufOSU"  # kinds of element types that NumPy has by itself: those that onnxruntime's Python interface takes and returns
 WIDE = {"test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners"}
 """They align corners with a length before it is rounded, which neither PyTorch nor onnxruntime does."""
 
@@ -31,18 +30,20 @@ def drawn() -> Sequence[Any]:
 
 
 def _is_plain(case: Any) -> bool:
+    """Return True if onnxruntime's Python interface takes and returns the element types: those that NumPy has by itself."""
     values = [array(value) for inputs, outputs in case.data_sets for value in (*inputs, *outputs)]
-    return all(value.dtype.kind in PLAIN_KINDS for value in flat(values))
+    return all(value.dtype.isbuiltin == 1 for value in flat(values))
 
 
 def _is_random(case: Any) -> bool:
-    return any(traits_of(node.op_type).random for node in case.model.graph.node)
+    return any(traits_of(node.op_type).random is not None for node in case.model.graph.node)
 
 
 def check(case: Any, *providers: str) -> None:
     made = session(case.model.SerializeToString(), *providers)
     inputs, outputs = ([array(value) for value in values] for values in case.data_sets[0])
-    feeds = {value.name: x for value, x in zip(case.model.graph.input, inputs, strict=False) if x is not None}
+    named = zip(case.model.graph.input, inputs, strict=False)
+    feeds = {value.name: np.asarray(x) if isinstance(x, np.generic) else x for value, x in named if x is not None}
     got = made.run(None, feeds)
     for result, expected in zip(flat(got), flat(outputs), strict=True):
         assert result.shape == expected.shape
@@ -77,7 +78,7 @@ def test_results_are_those_of_the_case(name: str, part: int) -> None:
             if works_alone(case):
                 failures[case.name] = str(error)
     assert failures == {}
-    assert ran >= COUNT // PARTS * 0.8, "onnxruntime refuses most cases"
+    assert ran >= COUNT // PARTS * 0.9, "onnxruntime refuses most cases"
 
 
 def test_ort_lite_takes_most_nodes() -> None:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import onnxruntime
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
@@ -134,6 +137,19 @@ def test_what_no_layer_is_made_of_is_refused(changes: dict[int, Array], more: di
     inputs = [changes.get(k, x) for k, x in enumerate([ramp((STEPS, BATCH, INPUT)), *weights("LSTM")])]
     with pytest.raises(NotSupported, match=message):
         run_op("LSTM", inputs, {"hidden_size": SIZE, **more})
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_an_rnn_of_one_direction_may_have_two_activations_as_the_schemas_default_has(direction: str) -> None:
+    """onnxruntime writes them into each RNN that has none."""
+    text = (
+        f"(float[{STEPS},{BATCH},{INPUT}] x, float[1,{SIZE},{INPUT}] w, float[1,{SIZE},{SIZE}] r) => (float[T,1,B,H] y)"
+        f'{{ y = RNN<hidden_size = {SIZE}, direction = "{direction}", activations = ["Relu", "Tanh"]>(x, w, r) }}'
+    )
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> main {text}')
+    feeds = dict(zip("xwr", [ramp((STEPS, BATCH, INPUT)), *weights("RNN", bias=False)], strict=True))
+    expected = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    np.testing.assert_allclose(ort_lite.InferenceSession(model).run(None, feeds)[0], expected[0], **CLOSE)
 
 
 @pytest.mark.parametrize("op", GATES)

@@ -23,7 +23,10 @@ _OF_A_DIRECTION = {"LSTM": 3, "GRU": 2, "RNN": 1}
 
 
 def _check_activations(op: Op) -> None:
-    """Raises ShapeInferenceError for names that ONNX has not, in whatever case, and for too few of them."""
+    """Raises ShapeInferenceError for names that ONNX has not, in whatever case, and for another number of them than expected.
+
+    Of an RNN there may be two: the schema's default, for any direction. Others than the first are for the way back.
+    """
     names = op.attr("activations")
     if not names or not op.at_load:
         return
@@ -31,7 +34,7 @@ def _check_activations(op: Op) -> None:
     if unknown is not None:
         raise op.error(f"activations {names}: {unknown!r} is none of {', '.join(_ACTIVATIONS.split())}")
     wanted = _OF_A_DIRECTION.get(op.node.op_type, 0) * (2 if op.attr("direction") == "bidirectional" else 1)
-    if wanted and len(names) != wanted:
+    if wanted and len(names) != wanted and (op.node.op_type, len(names)) != ("RNN", 2):
         raise op.error(f"activations {names} should be {wanted} names")
 
 
