@@ -85,6 +85,7 @@ static struct hooks hooks;
 static atomic_bool open_;       /* hooks may be called */
 static atomic_long in_flight;   /* calls of hooks that have not returned */
 static thread_id ending;        /* the thread that closed the library */
+static size_t array_offset;     /* the size of what every object of Python begins with */
 
 static bool enter(void) {
     atomic_fetch_add(&in_flight, 1);
@@ -112,8 +113,8 @@ static Status closed(void) {
         return status;             \
     } while (0)
 
-EXPORT void ort_lite_ep_open(const struct hooks *given) {
-    hooks = *given;
+EXPORT void ort_lite_ep_open(const struct hooks *given, size_t offset) {
+    hooks = *given, array_offset = offset;
     atomic_store(&open_, true);
 }
 
@@ -203,15 +204,23 @@ EXPORT void *ort_lite_ep_new_partition(int64_t id) {
     return made;
 }
 
-/* Let onnxruntime allocate an output, and copy `size` bytes of a result into it unless `data` is NULL. */
-EXPORT Status ort_lite_ep_output(void *context, size_t index, const int64_t *dims, size_t rank, const void *data, size_t size,
-                                 void **value) {
-    void *target = NULL;
-    *value = NULL;
-    Status status = CALL(CONTEXT_GET_OUTPUT, get_output_t, context, index, dims, rank, value);
-    if (status || !*value || !data || !size) return status;
-    if ((status = CALL(GET_TENSOR_MUTABLE_DATA, get_data_t, *value, &target))) return status;
-    memcpy(target, data, size);
+/* The beginning of a NumPy array behind what every object of Python begins with: part of NumPy's ABI, which extensions inline. */
+struct array {
+    const void *data;
+    int rank;
+    const intptr_t *dims;
+};
+_Static_assert(sizeof(intptr_t) == sizeof(int64_t), "dimensions are passed on as they are");
+
+/* Let onnxruntime allocate an output of the shape of an array, and copy `size` bytes of another one into it unless it is NULL. */
+EXPORT Status ort_lite_ep_output(void *context, size_t index, const char *shape, const char *contents, size_t size, void **value) {
+    const struct array *shaped = (const struct array *)(shape + array_offset);
+    void *target = NULL, *found = NULL;
+    Status status = CALL(CONTEXT_GET_OUTPUT, get_output_t, context, index, (const int64_t *)shaped->dims, (size_t)shaped->rank, &found);
+    if (value) *value = found;
+    if (status || !found || !contents || !size) return status;
+    if ((status = CALL(GET_TENSOR_MUTABLE_DATA, get_data_t, found, &target))) return status;
+    memcpy(target, ((const struct array *)(contents + array_offset))->data, size);
     return NULL;
 }
 

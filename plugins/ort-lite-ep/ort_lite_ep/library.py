@@ -5,8 +5,8 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, cast
+from collections.abc import Callable
+from ctypes import POINTER, Structure, c_bool, c_char_p, c_size_t, c_uint32, c_void_p, cast, string_at
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
@@ -33,7 +33,7 @@ class _FusionOptions(Structure):
 class _Inherited:
     """A partition of a session that was created before this process was forked."""
 
-    def compute(self, context: int, numbers: Sequence[int]) -> None:
+    def compute(self, context: int, described: bytes) -> None:
         raise ProviderError("the session was created before this process was forked; create it in the process that runs it")
 
 
@@ -161,7 +161,7 @@ class Library:
     # Runs
 
     def _compute(self, number: int, context: int, numbers: int, count: int) -> None:
-        self._partitions[number].compute(context, (c_int64 * count).from_address(numbers)[:])
+        self._partitions[number].compute(context, string_at(numbers, 8 * count))
 
     def _run_start(self, number: int, options: int) -> None:
         self._providers[number].run_start(self._run_options(number, options))

@@ -1,9 +1,8 @@
 """A compiled partition as a kernel of onnxruntime: its inputs become arrays, its results are copied into onnxruntime's outputs."""
 
-import struct
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
-from functools import cache
+from struct import unpack
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,7 @@ from ort_lite_ep.shim import Shim
 from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, unpacked, write_strings
 
 _HEAD = 4  # the numbers before the dimensions of an input, see `describe` in shim.c
-
-
-@cache
-def _packer(rank: int) -> struct.Struct:
-    return struct.Struct(f"{rank}q")
+_MOST_VIEWS = 16
 
 
 class HostedPartition:
@@ -35,46 +30,67 @@ class HostedPartition:
     """
 
     def __init__(self, api: CApi, shim: Shim, executable: Executable, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._api, self._shim, self._run = api, shim, executable.run
+        self._api, self._output, self._run = api, shim.output, executable.run
         position = {name: k for k, name in enumerate(inputs)}
         self._picks = [position[value.name] for value in executable.inputs]
         results = {value.name: k for k, value in enumerate(executable.outputs)}
-        self._results = [(results[name], _dtype_of(executable.outputs[results[name]])) for name in outputs]
+        self._results = [(results[name], *_types_of(executable.outputs[results[name]])) for name in outputs]
+        self._views: dict[bytes, list[Array]] = {}
+        """Arrays over the memory that recent runs passed, which onnxruntime tends to use again for the same tensors."""
 
-    def compute(self, context: int, numbers: Sequence[int]) -> None:
-        """Run the partition on the inputs that `numbers` describe (see `describe` in shim.c)."""
-        given, at = [], 0
+    def compute(self, context: int, described: bytes) -> None:
+        """Run the partition on inputs that `describe` in shim.c described."""
+        given = self._views.get(described) or self._read(described)
+        found = self._run([*given])
+        for k, (result, plain, dtype, code) in enumerate(self._results):
+            array = found[result]
+            if type(array) is np.ndarray and array.dtype is plain and array.flags.c_contiguous:
+                status = self._output(context, k, id(array), id(array), array.nbytes, None)
+                if status:
+                    self._api.check(status)
+            else:
+                self._write(context, k, array, dtype, code)
+
+    def _read(self, described: bytes) -> list[Any]:
+        numbers = unpack(f"{len(described) // 8}q", described)
+        given, at, views = list[Any](), 0, True
         while at < len(numbers):
             value, address, code, rank = numbers[at : at + _HEAD]
+            shape = numbers[at + _HEAD : at + _HEAD + rank]
             at += _HEAD + rank
-            given.append(self._array(value, address, code, tuple(numbers[at - rank : at])))
-        found = self._run([given[k] for k in self._picks])
-        for k, (result, (dtype, code)) in enumerate(self._results):
-            self._write(context, k, found[result], dtype, code)
-
-    def _array(self, value: int, address: int, code: int, shape: tuple[int, ...]) -> Array | None:
-        if not code:
-            return None  # an optional that is empty
-        if DTYPES[code] is not None:
-            return array_at(address, code, shape)
-        return read_strings(self._api, value, shape) if code == STRING else unpacked(address, code, shape)
+            if code and DTYPES[code] is not None:
+                given.append(array_at(address, code, shape))
+                continue
+            views = False
+            if not code:
+                given.append(None)  # an optional that is empty
+            elif code == STRING:
+                given.append(read_strings(self._api, value, shape))
+            else:
+                given.append(unpacked(address, code, shape))
+        picked = [given[k] for k in self._picks]
+        if views:
+            if len(self._views) >= _MOST_VIEWS:
+                self._views = {}
+            self._views[described] = picked
+        return picked
 
     def _write(self, context: int, index: int, result: Any, dtype: "np.dtype[Any]", code: int) -> None:
         array: Array = np.asarray(result)
-        if array.dtype != dtype and code != STRING:
-            raise InvalidArgument(f"output {index} is {array.dtype}; expected {dtype}")
-        shape = _packer(array.ndim).pack(*array.shape)
-        target = c_void_p()
         if code == STRING:
-            self._api.check(self._shim.output(context, index, shape, array.ndim, None, 0, byref(target)))
+            target = c_void_p()
+            self._api.check(self._output(context, index, id(array), None, 0, byref(target)))
             if target.value:
                 write_strings(self._api, target.value, array)
             return
+        if array.dtype != dtype:
+            raise InvalidArgument(f"output {index} is {array.dtype}; expected {dtype}")
         filled = contents(array, code)
-        address = filled.__array_interface__["data"][0]
-        self._api.check(self._shim.output(context, index, shape, array.ndim, address, filled.nbytes, byref(target)))
+        self._api.check(self._output(context, index, id(array), id(filled), filled.nbytes, None))
 
 
-def _dtype_of(value: Value) -> "tuple[np.dtype[Any], int]":
+def _types_of(value: Value) -> "tuple[np.dtype[Any] | None, np.dtype[Any], int]":
+    """Return the type of results that are copied as they are, or None if there is none; the type of results; ONNX's code of it."""
     assert isinstance(value.type, TensorType), "nodes with other results are not offered"
-    return to_numpy(value.type.dtype), to_onnx(value.type.dtype)
+    dtype, code = to_numpy(value.type.dtype), to_onnx(value.type.dtype)
+    return (None if DTYPES[code] is None else dtype), dtype, code

@@ -2,8 +2,11 @@
 
 import ctypes
 import os
+import sys
 from ctypes import CDLL, CFUNCTYPE, Structure, c_bool, c_char_p, c_int, c_int64, c_long, c_size_t, c_void_p
 from typing import Any
+
+import numpy as np
 
 SUFFIX = {"nt": ".dll"}.get(os.name, ".so")
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"libort_lite_ep{SUFFIX}")
@@ -27,6 +30,22 @@ class _Hooks(Structure):
     _fields_ = list(HOOKS.items())
 
 
+class _ArrayFields(Structure):
+    """What a NumPy array has behind the head of every object of Python: `struct array` in shim.c."""
+
+    _fields_ = [("data", c_void_p), ("rank", c_int), ("dims", c_void_p)]
+
+
+def _array_offset() -> int:
+    """Return the offset of the fields in an array. Raises ImportError if they are not there."""
+    probe, offset = np.zeros((3, 5)), object.__basicsize__
+    found = _ArrayFields.from_address(id(probe) + offset)
+    known = found.data == probe.ctypes.data and found.rank == 2
+    if not known or (c_int64 * 2).from_address(found.dims)[:] != [3, 5]:
+        raise ImportError(f"ort-lite-ep knows no such layout of arrays: NumPy {np.__version__}, Python {sys.version}")
+    return offset
+
+
 class Shim:
     """The library of one process. Loading it registers nothing."""
 
@@ -35,7 +54,7 @@ class Shim:
         self.new_factory = self._function("new_factory", c_void_p, c_int64, c_char_p, c_char_p, c_char_p)
         self.new_provider = self._function("new_provider", c_void_p, c_int64, c_char_p, c_bool)
         self.new_partition = self._function("new_partition", c_void_p, c_int64)
-        self.output = self._function("output", c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t, c_void_p)
+        self.output = self._function("output", c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p)
         self.close = self._function("close", c_long)
         self.forget_calls = self._function("forget_calls", None)
         self._hooks: _Hooks | None = None
@@ -43,7 +62,7 @@ class Shim:
     def open(self, hooks: dict[str, Any]) -> None:
         """Let the library call these hooks, by name. They live as long as the process."""
         self._hooks = _Hooks(**{name: type_(hooks[name]) for name, type_ in HOOKS.items()})
-        self._function("open", None, c_void_p)(ctypes.addressof(self._hooks))
+        self._function("open", None, c_void_p, c_size_t)(ctypes.addressof(self._hooks), _array_offset())
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         function = getattr(self._library, f"ort_lite_ep_{name}")
