@@ -52,28 +52,28 @@ class HostedPartition:
                 self._write(context, k, array, dtype, code)
 
     def _read(self, described: bytes) -> list[Any]:
+        """Return arrays for the inputs, and keep them if they are views."""
         numbers = unpack(f"{len(described) // 8}q", described)
         given, at, views = list[Any](), 0, True
         while at < len(numbers):
             value, address, code, rank = numbers[at : at + _HEAD]
-            shape = numbers[at + _HEAD : at + _HEAD + rank]
-            at += _HEAD + rank
+            begin, at = at + _HEAD, at + _HEAD + rank
             if code and DTYPES[code] is not None:
-                given.append(array_at(address, code, shape))
-                continue
-            views = False
-            if not code:
-                given.append(None)  # an optional that is empty
-            elif code == STRING:
-                given.append(read_strings(self._api, value, shape))
+                given.append(array_at(address, code, numbers[begin:at]))
             else:
-                given.append(unpacked(address, code, shape))
+                views = False
+                given.append(self._copied(value, address, code, numbers[begin:at]))
         picked = [given[k] for k in self._picks]
         if views:
             if len(self._views) >= _MOST_VIEWS:
                 self._views = {}
             self._views[described] = picked
         return picked
+
+    def _copied(self, value: int, address: int, code: int, shape: tuple[int, ...]) -> Array | None:
+        if not code:
+            return None  # an optional that is empty
+        return read_strings(self._api, value, shape) if code == STRING else unpacked(address, code, shape)
 
     def _write(self, context: int, index: int, result: Any, dtype: "np.dtype[Any]", code: int) -> None:
         array: Array = np.asarray(result)

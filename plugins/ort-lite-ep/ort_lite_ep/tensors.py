@@ -5,6 +5,7 @@ onnxruntime packs into bytes and NumPy does not.
 """
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from ctypes import byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from math import prod
@@ -22,18 +23,20 @@ STRING = 8
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
 _view.restype, _view.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
 _READ, _WRITE = 0x100, 0x200
+_FIRST = 1
+_MEMORY, _WRITEABLE_MEMORY = (_view(_FIRST, sys.maxsize - _FIRST, flags) for flags in (_READ, _WRITE))
+"""All memory of the process from address 1 on, as buffers: an array over an address lies at an offset."""
 
 
-class Dtypes(dict[int, "tuple[np.dtype[Any], int] | None"]):
-    """By element type of ONNX: the type of an array over such a tensor and its bytes per element.
+class Dtypes(dict[int, "np.dtype[Any] | None"]):
+    """By element type of ONNX: the type of an array over such a tensor.
 
     None for types whose elements are no whole bytes, and for strings.
     """
 
-    def __missing__(self, code: int) -> "tuple[np.dtype[Any], int] | None":
+    def __missing__(self, code: int) -> "np.dtype[Any] | None":
         name = from_onnx(code)
-        dtype = None if name == "string" or name in BITS else to_numpy(name)
-        self[code] = found = None if dtype is None else (dtype, dtype.itemsize)
+        self[code] = found = None if name == "string" or name in BITS else to_numpy(name)
         return found
 
 
@@ -44,12 +47,9 @@ def array_at(address: int, code: int, shape: Sequence[int], writeable: bool = Fa
     """Return the array over the memory of a tensor. The code must be one of `DTYPES` that is not None."""
     found = DTYPES[code]
     assert found is not None, "the caller has looked"
-    dtype, nbytes = found
-    for size in shape:
-        nbytes *= size
-    if not nbytes:
-        return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, _view(address, nbytes, _WRITE if writeable else _READ))
+    if not address:
+        return np.empty(shape, found)  # without elements
+    return np.ndarray(shape, found, _WRITEABLE_MEMORY if writeable else _MEMORY, address - _FIRST)
 
 
 def read_value(api: CApi, value: int) -> Array:
@@ -88,7 +88,7 @@ def unpacked(address: int, code: int, shape: Sequence[int]) -> Array:
     if not count:
         return np.empty(shape, to_numpy(name))
     nbytes = -(-count * BITS[name] // 8)
-    bytes_ = np.ndarray((nbytes,), np.uint8, _view(address, nbytes, _READ))
+    bytes_ = np.ndarray((nbytes,), np.uint8, _MEMORY, address - _FIRST)
     return unpack(bytes_, BITS[name], count, name).reshape(shape)
 
 

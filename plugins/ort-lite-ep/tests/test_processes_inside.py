@@ -145,15 +145,18 @@ def test_a_thousand_sessions_leave_nothing_behind() -> None:
         def some(count):
             for _ in range(count):
                 run(session(SOURCE, OWN))
-        some(200)
-        before = resident()
-        some(1000)
+        some(300)
+        grown = []
+        for _ in range(3):
+            before = resident()
+            some(400)
+            grown.append(resident() - before)
         import ort_lite_ep
         library = ort_lite_ep._library()
-        print(resident() - before, len(library._providers), len(library._partitions), len(library.reports.find(OWN)))
+        print(min(grown), len(library._providers), len(library._partitions), len(library.reports.find(OWN)))
         """,
         seconds=120,
     )
     grown, *left = map(int, printed.split())
     assert left == [0, 0, 64]
-    assert grown < 1_000_000, f"{grown} bytes more after 1,000 sessions"
+    assert grown < 400 * 250, f"{grown} bytes more after 400 sessions"  # onnxruntime's own leave 40 to 90 each
