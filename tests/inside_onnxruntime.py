@@ -58,7 +58,14 @@ def session(
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (entries or {}).items():
         options.add_session_config_entry(key, value)
-    return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"], enable_fallback=0)
+    if set(names := [provider if isinstance(provider, str) else provider[0] for provider in providers]) <= set(
+        onnxruntime.get_available_providers()
+    ):
+        return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"], enable_fallback=0)
+    for name, provider in zip(names, providers, strict=True):  # onnxruntime 1.24 takes devices alone
+        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
+        options.add_provider_for_devices(devices, {} if isinstance(provider, str) else provider[1])
+    return onnxruntime.InferenceSession(source, options, enable_fallback=0)
 
 
 def report(name: str) -> ort_lite_ep.Report:

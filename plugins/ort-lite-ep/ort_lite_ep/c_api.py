@@ -96,10 +96,16 @@ _EP_FUNCTIONS: list[tuple[str, int, list[Any]]] = [
 
 
 class CApi:
-    """The functions of one onnxruntime in this process. `base` is the address of its OrtApiBase."""
+    """The functions of one onnxruntime in this process. `base` is the address of its OrtApiBase.
+
+    `passes_captures` is True if a fused node gets the values that bodies of its nodes read from outside: since 1.27.
+    """
 
     def __init__(self, base: int) -> None:
-        get = CFUNCTYPE(c_void_p, c_uint32)(cast(base, POINTER(c_void_p))[0] or 0)
+        get_table, get_version = cast(base, POINTER(c_void_p))[:2]
+        major, minor, *_ = CFUNCTYPE(c_char_p)(get_version or 0)().split(b".")
+        self.passes_captures = (int(major), int(minor)) >= (1, 27)
+        get = CFUNCTYPE(c_void_p, c_uint32)(get_table or 0)
         table = cast(get(VERSION), POINTER(c_void_p))
         self._functions = {name: CFUNCTYPE(c_void_p, *types)(table[at] or 0) for name, at, types in _FUNCTIONS}
         self._others = {name: CFUNCTYPE(result, *types)(table[at] or 0) for name, at, result, types in _OTHERS}

@@ -135,6 +135,8 @@ class _Reader:
             self._unreadable[node] = f"onnxruntime has assigned it to {owner} before"
         elif unknown:
             self._unreadable[node] = f"attribute {unknown!r} is of a kind that onnxruntime does not pass on"
+        elif not api.passes_captures and any(value.constant is None for value in node.captures()):
+            self._unreadable[node] = "onnxruntime before 1.27 does not pass values that bodies read from outside"
 
     # Values
 
