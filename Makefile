@@ -198,9 +198,11 @@ EARLIER := 1.24.4 1.27.0 1.31.1
 	done
 	touch $@
 
+# Models run through XLA inside onnxruntime, too.
+BESIDE_xla := plugins/ort-lite-ep
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -e . -e "./plugins/ort-lite-$*[test]"
+	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -e . $(BESIDE_$*:%=-e %) -e "./plugins/ort-lite-$*[test]"
 	touch $@
 
 clean:
