@@ -1,4 +1,7 @@
-"""Sessions of onnxruntime whose nodes providers of ort-lite run. The tests of plugins share this; they run from the repository's root."""
+"""Sessions of onnxruntime whose nodes providers of ort-lite run.
+
+The tests of plugins share this; they run from the repository's root.
+"""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -16,7 +19,10 @@ from ort_lite.provider import ExecutionProvider
 
 OWN = "OrtLiteExecutionProvider"
 """ort-lite's CPU provider, by its name in onnxruntime."""
-ERRORS = (RuntimeError, *(cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)))
+ERRORS: tuple[type[Exception], ...] = (
+    RuntimeError,
+    *(cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)),
+)
 """The classes of errors that come through onnxruntime."""
 
 

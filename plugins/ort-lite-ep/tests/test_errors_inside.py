@@ -87,7 +87,12 @@ def test_an_error_of_a_run_leaves_the_session_working() -> None:
 
 @pytest.mark.parametrize(
     ("at", "message"),
-    [("type", "float64.*expected float32|expected float32.*float64"), ("shape", "rank|shape"), ("none", NAME), ("count", "2 .*1|1 .*2")],
+    [
+        ("type", "float64.*expected float32|expected float32.*float64"),
+        ("shape", "rank|shape"),
+        ("none", NAME),
+        ("count", "2 .*1|1 .*2"),
+    ],
 )
 def test_a_wrong_result_is_an_error_that_says_so(at: str, message: str) -> None:
     made = session(SOURCE, (NAME, {"at": at}))
@@ -131,5 +136,5 @@ def test_an_error_may_have_any_text() -> None:
         def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
             raise ProviderError("☃ {} %s %n\n" + "long " * 1000)
 
-    with registered(TextExecutionProvider), pytest.raises(ERRORS, match="(?s)☃ {} %s %n.*long long"):
+    with registered(TextExecutionProvider), pytest.raises(ERRORS, match=r"(?s)☃ {} %s %n.*long long"):
         session(SOURCE, TextExecutionProvider.name)

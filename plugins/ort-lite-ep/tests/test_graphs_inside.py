@@ -8,9 +8,9 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from ort_lite_cpu import CPUExecutionProvider
 
 from ort_lite.provider import Capability, GraphView, Rejection
+from ort_lite_cpu import CPUExecutionProvider
 from tests.inside_onnxruntime import OWN, model, register, registered, report, session, taken
 
 APART = (OWN, {"max_subgraph_size": "1"})
@@ -135,7 +135,7 @@ def test_integers_of_four_bits(kind: str, count: int, provider: Any) -> None:
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N"]) for name in "xy")
-    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(np.float32(0.5), "s"), zero])
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(np.array(0.5, np.float32), "s"), zero])
     source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
     (got,) = compared(source, provider, {"x": np.linspace(-6, 6, count, dtype=np.float32)})
     assert len(set(got.tolist())) == min(count, 16) or count in (7, 16)
@@ -143,7 +143,9 @@ def test_integers_of_four_bits(kind: str, count: int, provider: Any) -> None:
 
 
 def test_sequences_are_declined_with_the_reason() -> None:
-    source = model("(float[N] x) => (float[M] y) { a = Abs(x)  s = SequenceConstruct(a, x)  y = ConcatFromSequence<axis=0>(s) }")
+    source = model(
+        "(float[N] x) => (float[M] y) { a = Abs(x)  s = SequenceConstruct(a, x)  y = ConcatFromSequence<axis=0>(s) }"
+    )
     compared(source, OWN, {"x": np.array([-1, 2], np.float32)})
     assert taken(OWN) == ["Abs"]
     assert {node.operator for node in report(OWN).declined} == {"SequenceConstruct", "ConcatFromSequence"}
@@ -168,7 +170,10 @@ def test_optional_outputs_that_are_left_out() -> None:
         "{ v = Abs(x)  , h = LSTM<hidden_size = 3>(v, w, r)  }"
     )
     rng = np.random.default_rng(0)
-    feeds = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in (("x", (5, 2, 4)), ("w", (1, 12, 4)), ("r", (1, 12, 3)))}
+    feeds = {
+        name: rng.standard_normal(shape, dtype=np.float32)
+        for name, shape in (("x", (5, 2, 4)), ("w", (1, 12, 4)), ("r", (1, 12, 3)))
+    }
     compared(source, OWN, feeds)
     compared(source, APART, feeds)
 

@@ -14,6 +14,7 @@ from tests.inside_onnxruntime import ERRORS, OWN, register, session, taken
 from tests.operator_traits import traits_of
 from tests.other_node_cases import array, flat
 
+FAILURES: tuple[type[Exception], ...] = (AssertionError, TypeError, ValueError, *ERRORS)
 SEED, COUNT, PARTS = 20, 200, 8
 ACCELERATOR = "AcceleratorExecutionProvider"
 WIDE = {"test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners"}
@@ -60,7 +61,7 @@ def works_alone(case: Any) -> bool:
     """Return True if onnxruntime by itself passes the test: it lacks some operators and types, and differs in some numbers."""
     try:
         check(case)
-    except (AssertionError, TypeError, ValueError, *ERRORS):
+    except FAILURES:
         return False
     return True
 
@@ -74,7 +75,7 @@ def test_results_are_those_of_the_case(name: str, part: int) -> None:
         try:
             check(case, name)
             ran += 1
-        except (AssertionError, TypeError, ValueError, *ERRORS) as error:
+        except FAILURES as error:
             if works_alone(case):
                 failures[case.name] = str(error)
     assert failures == {}

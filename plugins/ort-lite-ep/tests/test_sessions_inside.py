@@ -12,12 +12,19 @@ import numpy as np
 import onnxruntime
 import ort_lite_ep
 import pytest
-import ort_lite
-from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
-from tests.inside_onnxruntime import ERRORS, OWN, model, register, registered, report, session, taken
+
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
+from tests.inside_onnxruntime import ERRORS, OWN, model, register, registered, report, session
 from tests.threads import run_together
 
-FUNCTIONS = {"Abs": np.abs, "Neg": np.negative, "Add": np.add, "Mul": np.multiply, "Sum": lambda *x: sum(x), "Identity": np.array}
+FUNCTIONS = {
+    "Abs": np.abs,
+    "Neg": np.negative,
+    "Add": np.add,
+    "Mul": np.multiply,
+    "Sum": lambda *x: sum(x),
+    "Identity": np.array,
+}
 
 
 class PlainExecutionProvider(ExecutionProvider):
@@ -51,7 +58,7 @@ class HeardExecutionProvider(PlainExecutionProvider):
         super().__init__(**unknown)
         self.heard.append(("factor", factor))
 
-    def configure(self, options: ort_lite.SessionOptions) -> None:
+    def configure(self, options: SessionOptions) -> None:
         self.heard.append(("level", options.config_entries.get("heard.level")))
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
