@@ -35,6 +35,9 @@ CONTRACT = (
 # Distributions that call ort_lite as users' programs do, by its face, and others that they build on.
 PROGRAMS = {"ort_lite_ray": ("ort_lite_serve",)}
 
+# Distributions that run ort_lite's stages inside another runtime: they may import all of its core, and the conformance kit.
+BRIDGES = ("ort_lite_ep",)
+
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
     "numba": (
@@ -153,6 +156,8 @@ def plugins_import_contracts_only(path: str, name: str) -> str | None:
     if any(within(name, f"ort_lite.{module}") for module in CONTRACT) or (own in PROGRAMS and name == "ort_lite"):
         return None
     if any(within(name, other) for other in PROGRAMS.get(own, ())):
+        return None
+    if own in BRIDGES and within(name, "ort_lite") and room_of(name) in (None, "testing"):
         return None
     return f"{own} may import itself and ort_lite's {', '.join(CONTRACT)}"
 

@@ -17,7 +17,7 @@ from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partitio
 from tests.inside_onnxruntime import ERRORS, OWN, model, register, registered, report, session
 from tests.threads import run_together
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "Abs": np.abs,
     "Neg": np.negative,
     "Add": np.add,
@@ -41,7 +41,8 @@ class PlainExecutionProvider(ExecutionProvider):
         return [partial(self.run, partition) for partition in partitions]
 
     def run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
-        values = {value: value.constant for value in partition.constants} | dict(zip(partition.inputs, inputs, strict=True))
+        values: dict[Any, Any] = {value: value.constant for value in partition.constants}
+        values.update(zip(partition.inputs, inputs, strict=True))
         for node in partition.nodes:
             values[node.outputs[0]] = FUNCTIONS[node.op_type](*(values[value] for value in node.inputs))
         return [values[value] for value in partition.outputs]
