@@ -1,13 +1,14 @@
 """The build hook: compiles native/shim.c with a C compiler, and names the platform in the wheel's tag.
 
 `CC` names another compiler, as for make. The compiler says for which platform it builds, so a cross compiler gives the wheel of
-its target: `CC="python -m ziglang cc -target aarch64-linux-gnu.2.28" pip wheel .`
+its target: `CC="$PWD/.venv/bin/python -I -m ziglang cc -target aarch64-linux-gnu.2.28" pip wheel .`
 """
 
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +21,48 @@ _MACHINES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 class ShimBuild(BuildHookInterface[Any]):
-    """Puts the compiled library into the package before it is packed, or next to the sources of an editable installation."""
+    """Puts the compiled library into the wheel, or next to the sources of an editable installation."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and set the tag: every Python 3, this platform."""
         compiler = shlex.split(os.environ.get("CC", "cc"))
         target = _target(compiler)
-        library = ROOT / "ort_lite_ep" / ("libort_lite_ep.dll" if "win" in target else "libort_lite_ep.so")
+        self._temporary = tempfile.TemporaryDirectory()
+        name = "libort_lite_ep.dll" if "win" in target else "libort_lite_ep.so"
+        package = ROOT / "ort_lite_ep"
+        library = (package if version == "editable" else Path(self._temporary.name)) / name
         command = [*compiler, *_FLAGS, "-o", str(library), str(ROOT / "native" / "shim.c")]
         try:
             subprocess.run(command, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             sys.exit(f"ort-lite-ep: {shlex.join(command)} failed: {error}; install a C compiler, or name one with CC")
-        build_data["artifacts"].append(str(library.relative_to(ROOT)))
+        if version != "editable":
+            build_data["force_include"][str(library)] = f"ort_lite_ep/{name}"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{_platform(target, compiler)}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete the library, which is in the wheel now."""
+        self._temporary.cleanup()
 
 
 def _target(compiler: list[str]) -> str:
     """Return the platform for which a compiler builds, such as x86_64-linux-gnu."""
+    command = [*compiler, "-dumpmachine"]
     try:
-        return subprocess.run([*compiler, "-dumpmachine"], check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"ort-lite-ep: {shlex.join(compiler)} -dumpmachine failed: {error}; install a C compiler, or name one with CC")
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"ort-lite-ep: {shlex.join(command)} failed: {error}; install a C compiler, or name one with CC")
+    if not done.stdout.strip():  # zig prints it, and fails because of the version of the C library in it
+        sys.exit(f"ort-lite-ep: {shlex.join(command)} printed no platform: {done.stderr.strip()}; name a C compiler with CC")
+    return done.stdout.strip()
 
 
 def _platform(target: str, compiler: list[str]) -> str:
-    """Return the platform of a wheel's tag. The library needs memcpy and malloc alone of the C library, which all versions have."""
+    """Return the platform of a wheel's tag.
+
+    A compiler that is told the version of the C library, as zig is, gives a tag that says so.
+    """
     machine = next((name for part, name in _MACHINES.items() if target.startswith(part)), target.partition("-")[0])
     system = next((name for part, name in _SYSTEMS.items() if part in target), "")
     if system == "linux":
