@@ -56,7 +56,7 @@ def prepare(
     constraints = constraints_of(providers, policies, rules, options)
     constraints.answers.span = span
     incidents, by_label = Incidents(options), dict(zip(constraints.labels, constraints.policies, strict=True))
-    compiler = Compiler(by_label, fuser_of(options), _LaterProviders(model, selection, options), incidents, span)
+    compiler = Compiler(by_label, fuser_of(options), LaterProviders(model, selection, options), incidents, span)
     settled = settle(model, selection, options, constraints, strategy, compiler, span)
     assert settled.compiled is not None, "there is a compiler"
     for warning in settled.warnings:
@@ -65,7 +65,7 @@ def prepare(
     return Prepared(model, report, settled.assignment, settled.compiled, incidents)
 
 
-class _LaterProviders(Record):
+class LaterProviders(Record):
     """The fallback for partitions that fail in a run: the providers after the partition's own."""
 
     model: Model

@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).parent
 _FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-s")
-_SYSTEMS = {"linux": "linux", "darwin": "macosx_11_0", "windows": "win", "w64": "win"}
+_SYSTEMS = {"linux": "linux", "darwin": "macosx_11_0", "macos": "macosx_11_0", "windows": "win", "w64": "win"}
 _MACHINES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 

@@ -1,4 +1,4 @@
-"""What onnxruntime calls, in Python: factories by registered name, their sessions' providers, and the partitions of those."""
+"""The functions that onnxruntime calls: factories by registered name, the providers of their sessions, the partitions of those."""
 
 import atexit
 import itertools

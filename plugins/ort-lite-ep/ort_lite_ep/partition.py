@@ -20,7 +20,7 @@ _MOST_VIEWS = 16
 
 
 class HostedPartition:
-    """What onnxruntime calls for one fused node.
+    """The function of one fused node, which onnxruntime calls.
 
     Args:
         api: the functions of onnxruntime.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
+from ort_lite.compile.incidents import Incidents
 from ort_lite.errors import OrtLiteError, ProviderError, describe
 from ort_lite.execute.execute import Executable
 from ort_lite.graph import Graph, Model, Node, TensorType
@@ -20,6 +21,7 @@ from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
 from ort_lite.provider import Capability, ExecutionProvider, GraphView
 from ort_lite.provider.provider import Partition
 from ort_lite.session.preparation import open_session_memory
+from ort_lite.session.prepare import LaterProviders
 from ort_lite.session.settle import settle
 from ort_lite.session.simplify import fuser_of
 from ort_lite_ep.graph import HostGraph
@@ -161,8 +163,11 @@ class HostedProvider:
         self._infer(model.graph)
         chosen = self._selection()
         constraints = constraints_of(chosen.providers, chosen.policies, (), self._options)
-        compiler = Compiler(dict(zip(constraints.labels, chosen.policies, strict=True)), fuser_of(self._options))
+        policies, incidents = dict(zip(constraints.labels, chosen.policies, strict=True)), Incidents(self._options)
+        compiler = Compiler(policies, fuser_of(self._options), LaterProviders(model, chosen, self._options), incidents)
         settled = settle(model, chosen, self._options, constraints, None, compiler)
+        for warning in settled.warnings:
+            incidents.report(warning)
         assert settled.compiled is not None, "there is a compiler"
         return settled.compiled.executable
 

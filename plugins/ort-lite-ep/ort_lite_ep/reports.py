@@ -1,4 +1,4 @@
-"""What a provider said about the nodes of a session of onnxruntime, which itself forgets it."""
+"""Reports on the nodes of sessions: which of them a provider runs, and why not the others. onnxruntime itself keeps no reasons."""
 
 import threading
 

@@ -31,7 +31,7 @@ class _Hooks(Structure):
 
 
 class _ArrayFields(Structure):
-    """What a NumPy array has behind the head of every object of Python: `struct array` in shim.c."""
+    """The fields of a NumPy array behind the head of every object of Python: `struct array` in shim.c."""
 
     _fields_ = [("data", c_void_p), ("rank", c_int), ("dims", c_void_p)]
 

@@ -29,7 +29,7 @@ _MEMORY, _WRITEABLE_MEMORY = (_view(_FIRST, sys.maxsize - _FIRST, flags) for fla
 
 
 class Dtypes(dict[int, "np.dtype[Any] | None"]):
-    """By element type of ONNX: the type of an array over such a tensor.
+    """The types of arrays over tensors, by element type of ONNX.
 
     None for types whose elements are no whole bytes, and for strings.
     """

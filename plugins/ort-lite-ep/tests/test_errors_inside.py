@@ -100,6 +100,14 @@ def test_a_wrong_result_is_an_error_that_says_so(at: str, message: str) -> None:
         made.run(None, {"x": X})
 
 
+@pytest.mark.parametrize(
+    ("options", "x"), [({"on_run_error": "next"}, [666, -1]), ({"on_compile_error": "next", "at": "compile"}, [-2, 1])]
+)
+def test_ort_lites_cpu_provider_takes_over_if_a_policy_says_so(options: dict[str, str], x: list[int]) -> None:
+    made = session(SOURCE.replace(b"Exp", b"Neg"), (NAME, options))
+    assert made.run(None, {"x": np.array(x, np.float32)})[0].tolist() == [-abs(value) for value in x]
+
+
 def test_threads_get_their_own_errors() -> None:
     made = session(SOURCE, NAME)
 
