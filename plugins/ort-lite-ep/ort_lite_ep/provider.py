@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
-from ort_lite.errors import OrtLiteError, ProviderError, describe
-from ort_lite.execute.execute import Executable
+from ort_lite.errors import NoDevice, OrtLiteError, ProviderError, describe
 from ort_lite.graph import Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -17,11 +16,14 @@ from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.partition import Partitioner
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
-from ort_lite.provider import Capability, ExecutionProvider, GraphView
+from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import Partition
+from ort_lite.session.context import read_files
 from ort_lite.session.preparation import open_session_memory
-from ort_lite.session.settle import settle
+from ort_lite.session.settle import Settled, settle
 from ort_lite.session.simplify import fuser_of
+from ort_lite_ep.contexts import Context, ContextOptions, save_context
 from ort_lite_ep.graph import HostGraph
 from ort_lite_ep.reports import NodeReport, Report
 
@@ -48,14 +50,18 @@ class HostedProvider:
         name: the name under which the provider is registered in ort-lite.
         options: provider options, those of `ort_lite.options.policies` and `report_path` included.
         entries: the session's config entries.
+        contexts: whether the session saves compiled partitions, and where.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, options: Mapping[str, Any], entries: Mapping[str, str], contexts: ContextOptions
+    ) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
         self.policy, own = split(given, name)
-        self.name, self.provider = name, create(DEFAULT if name == OWN else name, own)
+        self.name, self.contexts = name, contexts
+        self.provider = create(own_name(name), own)
         self._options = SessionOptions()
         for key, value in entries.items():
             self._options.add_session_config_entry(key, value)
@@ -66,10 +72,12 @@ class HostedProvider:
         self._count = 0
 
     @property
-    def hears_runs(self) -> bool:
-        """Return True if the provider overrides a hook that is called around each run."""
+    def hears(self) -> int:
+        """Return which hooks the provider overrides, as flags of shim.c: those around runs, after session creation, `sync`."""
         cls = type(self.provider)
-        return any(getattr(cls, name) is not getattr(ExecutionProvider, name) for name in ("on_run_start", "on_run_end"))
+        hooks = {"on_run_start": 1, "on_run_end": 1, "on_session_initialization_end": 2, "sync": 4}
+        own = {flag for name, flag in hooks.items() if getattr(cls, name) is not getattr(ExecutionProvider, name)}
+        return sum(own)
 
     # Claims
 
@@ -80,18 +88,21 @@ class HostedProvider:
         """
         if parent is not None and self._takes_all(parent):
             return []
-        assignment = self._assign(read)
+        assignment = self._assign(read, is_body=parent is not None)
         partitions = [p for p in assignment.levels[0].partitions if p.provider is self.provider]
         self._note(read.model.graph, assignment, partitions)
         return [[read.addresses[node] for node in partition.nodes] for partition in partitions]
 
-    def _assign(self, read: HostGraph) -> Assignment:
+    def _assign(self, read: HostGraph, is_body: bool = False) -> Assignment:
         self._infer(read.model.graph)
         providers = [self.provider, _Host()]
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
         label = constraints.labels[0]
         for node in read.model.graph:
-            if (why := read.unreadable.get(node) or _foreign(node)) is not None:
+            why = read.unreadable.get(node) or _foreign(node, self.provider.device)
+            if is_body and self.contexts.enable:
+                why = "onnxruntime saves no compiled nodes of bodies"
+            if why is not None:
                 constraints.exclusions.exclude(label, [node], why)
         partitioner = Partitioner(read.model.graph, providers, self._rules, constraints)
         while True:
@@ -137,15 +148,13 @@ class HostedProvider:
 
     # Partitions
 
-    def compile(self, model: Model) -> Executable:
+    def compile(self, model: Model) -> Settled:
         """Compile the nodes of a fused node. What the provider does not take now runs on ort-lite's CPU provider."""
         self._infer(model.graph)
         chosen = self._selection()
         constraints = constraints_of(chosen.providers, chosen.policies, (), self._options)
         compiler = Compiler(dict(zip(constraints.labels, chosen.policies, strict=True)), fuser_of(self._options))
-        settled = settle(model, chosen, self._options, constraints, None, compiler)
-        assert settled.compiled is not None, "there is a compiler"
-        return settled.compiled.executable
+        return settle(model, chosen, self._options, constraints, None, compiler)
 
     def _selection(self) -> Selection:
         if self.name == OWN:
@@ -153,6 +162,14 @@ class HostedProvider:
         last = create(DEFAULT, {})
         last.configure(self._options)
         return Selection((self.provider, last), (), (self.policy, Policy()), listed=False)
+
+    def save(self, settled: Settled, name: str, model_path: str) -> Context:
+        """Return a compiled partition in the form that is saved as node `name`. Raises ProviderError if it cannot be saved."""
+        return save_context(settled, self.provider, self.contexts, name, model_path)
+
+    def restore_files(self, model: Model, model_path: str) -> None:
+        """Read saved partitions that are in files beside the model."""
+        read_files(model.graph, model_path or self.contexts.path)
 
     # Runs
 
@@ -178,12 +195,29 @@ def _is_split(node: Node, assignment: Assignment, label: str) -> bool:
     return any(assignment.of(inner).provider != label for body in node.subgraphs() for inner in body.all_nodes())
 
 
-def _foreign(node: Node) -> str | None:
-    """Return the reason why a node cannot leave onnxruntime, or None: only tensors cross."""
+def _foreign(node: Node, device: Device) -> str | None:
+    """Return the reason why a node cannot leave onnxruntime, or None: only tensors cross, and only numbers to a device."""
     for value in (*node.inputs, *node.outputs, *node.captures()):
-        if value is not None and not isinstance(value.type, TensorType):
+        if value is None:
+            continue
+        if not isinstance(value.type, TensorType):
             return f"{value.name!r} is {value.type or 'of unknown type'}; only tensors cross between onnxruntime and a provider"
+        if value.type.dtype == "string" and device != CPU and value.constant is None:
+            return f"{value.name!r} has strings, which onnxruntime does not move to {device}"
     return None
+
+
+def own_name(name: str) -> str:
+    """Return the name in ort-lite of a provider inside onnxruntime."""
+    return DEFAULT if name == OWN else name
+
+
+def devices_of(name: str) -> dict[Device, dict[str, Any]]:
+    """Return the devices of a registered provider, each with the options of an instance for it; none if it names none."""
+    try:
+        return dict(ask(plugins.provider(own_name(name)), "supported_devices", label=name))
+    except NoDevice:
+        return {}  # creating an instance says why
 
 
 def registered_names() -> list[str]:
