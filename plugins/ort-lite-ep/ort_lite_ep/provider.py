@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
 from ort_lite.errors import NoDevice, OrtLiteError, ProviderError, describe
-from ort_lite.graph import Graph, Model, Node, TensorType
+from ort_lite.graph import Attr, Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.options.policies import RAISE, Policy, split
@@ -18,6 +18,7 @@ from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
 from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView
 from ort_lite.provider.ask import ask
+from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Partition
 from ort_lite.session.context import read_files
 from ort_lite.session.preparation import open_session_memory
@@ -99,6 +100,8 @@ class HostedProvider:
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
         label = constraints.labels[0]
         for node in read.model.graph:
+            if is_context(node) and node.attr("source", "") != self.provider.name:
+                node.attributes["source"] = Attr.of("source", _Host.name)  # onnxruntime passes it to its own provider
             why = read.unreadable.get(node) or _foreign(node, self.provider.device)
             if is_body and self.contexts.enable:
                 why = "onnxruntime saves no compiled nodes of bodies"
