@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from ort_lite.dtypes import BITS, Array, from_onnx, itemsize, to_onnx
+from ort_lite.dtypes import Array, from_onnx, itemsize, to_numpy
 from ort_lite.errors import ProviderError
 from ort_lite.provider import Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.tensors.device_tensor import DeviceTensor
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.shim import Shim
-from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, unpacked
+from ort_lite_ep.tensors import STRING, array_at
 
 GPU = 1
 """OrtMemoryInfoDeviceType. onnxruntime's Python interface creates OrtValues on devices of this type alone."""
@@ -41,8 +41,8 @@ class Operand(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The size in onnxruntime's memory."""
-        return nbytes_of(self.code, self.shape)
+        """The size in bytes."""
+        return prod(self.shape) * itemsize(from_onnx(self.code))
 
 
 def read_operands(numbers: Sequence[int]) -> list[Operand]:
@@ -53,12 +53,6 @@ def read_operands(numbers: Sequence[int]) -> list[Operand]:
         at += 4 + rank
         found.append(Operand(address, code & 0xFF, code >> 8, tuple(numbers[at - rank : at])))
     return found
-
-
-def nbytes_of(code: int, shape: Sequence[int]) -> int:
-    """Return the size of a tensor in onnxruntime's memory, where small elements are packed."""
-    name = from_onnx(code)
-    return -(-prod(shape) * BITS[name] // 8) if name in BITS else prod(shape) * itemsize(name)
 
 
 class _Known(NamedTuple):
@@ -137,7 +131,7 @@ class Devices:
         stored = self._find(operand)
         if _fits(stored, dtype, operand.shape) and stored.device == provider.device:
             return stored
-        made = put(_reread(_bytes(stored), operand.code, operand.shape), provider)
+        made = put(_reread(_bytes(stored), operand), provider)
         if self._known[provider.device].number == operand.place - 1:
             self._replace(operand, stored, made)
         return made
@@ -217,25 +211,21 @@ def _fits(stored: "DeviceTensor | Array", dtype: str, shape: tuple[int, ...]) ->
 
 def _array(operand: Operand) -> Array:
     """Return a tensor in the host's memory, or one without elements."""
-    if DTYPES[operand.code] is not None:
-        return array_at(operand.address, operand.code, operand.shape)
-    return unpacked(operand.address, operand.code, operand.shape)
+    return array_at(operand.address, operand.code, operand.shape)
 
 
 def _bytes(stored: "DeviceTensor | Array") -> Array:
-    """Return the bytes of a value as they are in onnxruntime's memory."""
-    if not isinstance(stored, DeviceTensor):
-        return stored
-    array = contents(fetch(stored), to_onnx(stored.dtype))
-    return array.reshape(-1).view(np.uint8)
+    """Return the bytes of a value."""
+    if isinstance(stored, DeviceTensor):
+        return np.ascontiguousarray(fetch(stored)).reshape(-1).view(np.uint8)
+    return stored
 
 
-def _reread(data: Array, code: int, shape: tuple[int, ...]) -> Array:
-    """Return the array of another type or shape that has these bytes."""
-    if len(data) < nbytes_of(code, shape):
-        raise ProviderError(f"a tensor of {nbytes_of(code, shape)} bytes is read, where {len(data)} were written")
-    address = data.__array_interface__["data"][0]
-    return _array(Operand(address, code, 0, shape)).copy()
+def _reread(data: Array, operand: Operand) -> Array:
+    """Return these bytes as an array of the type and shape of a tensor."""
+    if len(data) < operand.nbytes:
+        raise ProviderError(f"a tensor of {operand.nbytes} bytes is read, where {len(data)} were written")
+    return data[: operand.nbytes].view(to_numpy(from_onnx(operand.code))).reshape(operand.shape)
 
 
 def _write_bytes(target: Operand, data: Array) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
+from ort_lite.dtypes import BITS
 from ort_lite.errors import NoDevice, OrtLiteError, ProviderError, describe
 from ort_lite.graph import Attr, Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
@@ -28,6 +29,8 @@ from ort_lite_ep.contexts import Context, ContextOptions, save_context
 from ort_lite_ep.graph import HostGraph
 from ort_lite_ep.reports import NodeReport, Report
 
+_UNMOVED = frozenset({"string", "float8_e8m0fnu", *BITS})
+"""Element types that onnxruntime does not copy between the host and a device: strings, and those that are newer than its copy."""
 REPORT = "report_path"
 """The provider option that names a file for the report."""
 OWN = "OrtLiteExecutionProvider"
@@ -205,8 +208,8 @@ def _foreign(node: Node, device: Device) -> str | None:
             continue
         if not isinstance(value.type, TensorType):
             return f"{value.name!r} is {value.type or 'of unknown type'}; only tensors cross between onnxruntime and a provider"
-        if value.type.dtype == "string" and device != CPU and value.constant is None:
-            return f"{value.name!r} has strings, which onnxruntime does not move to {device}"
+        if device != CPU and value.type.dtype in _UNMOVED and value.constant is None:
+            return f"{value.name!r} is {value.type.dtype}, which onnxruntime does not move to {device}"
     return None
 
 
