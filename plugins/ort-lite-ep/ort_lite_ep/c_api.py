@@ -4,7 +4,21 @@ onnxruntime only appends to its tables, so a position holds for every later rele
 """
 
 from collections.abc import Mapping, Sequence
-from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, cast, string_at
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    byref,
+    c_bool,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+    cast,
+    string_at,
+)
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -180,7 +194,7 @@ class CApi:
         lists = [cast(list_, POINTER(c_char_p))[: count.value] if count.value else [] for list_ in (keys, values)]
         return {(key or b"").decode(): (value or b"").decode() for key, value in zip(*lists, strict=True)}
 
-    def new_pairs(self, entries: Mapping[str, Any]) -> c_void_p:
+    def new_pairs(self, entries: Mapping[str, Any]) -> Any:
         """Create an OrtKeyValuePairs, for the caller to release."""
         made = c_void_p()
         self.other("CreateKeyValuePairs", byref(made))

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from ctypes import byref, c_char_p, c_int64, c_void_p
+from ctypes import byref, c_char_p, c_int64, c_void_p, string_at, wstring_at
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -46,9 +46,15 @@ class Context(Record):
     outputs: tuple[str, ...]
 
 
-def save_context(
-    settled: Settled, provider: ExecutionProvider, options: ContextOptions, name: str, original: str
-) -> Context:
+def read_model_path(api: CApi, graph: int) -> str:
+    """Return the file of the model that a graph is from; "" if it has none."""
+    address = api.read("Graph_GetModelPath", graph)
+    if not address:
+        return ""
+    return wstring_at(address) if os.name == "nt" else os.fsdecode(string_at(address))
+
+
+def save_context(settled: Settled, provider: ExecutionProvider, options: ContextOptions, name: str, original: str) -> Context:
     """Serialize the partition of a fused node, whose `name` the EPContext node has, and write its file unless it is embedded.
 
     Raises ProviderError if the provider does not save it, or compiled it in several parts.
@@ -103,6 +109,7 @@ def new_context_node(api: CApi, name: str, context: Context) -> int:
 
 
 def _new_attribute(api: CApi, name: str, value: int | bytes) -> int:
+    """Create an OrtOpAttr. Its texts have at most 2 GiB, like those of a model."""
     if isinstance(value, int):
         found = api.read("CreateOpAttr", name.encode(), byref(c_int64(value)), 1, _INT)
     else:

@@ -71,8 +71,9 @@ class DevicePartition:
         return DeviceTensor(x, self._provider, value.dtype or "", shape_on_device(value, x, self._provider, shape))
 
     def _write(self, context: int, index: int, tensor: DeviceTensor) -> None:
-        found = (c_int64 * 3)()
-        self._api.check(self._shim.place_output(context, index, struct.pack(f"{len(tensor.shape)}q", *tensor.shape), len(tensor.shape), found))
+        found, rank = (c_int64 * 3)(), len(tensor.shape)
+        dims = struct.pack(f"{rank}q", *tensor.shape)
+        self._api.check(self._shim.place_output(context, index, dims, rank, found))
         value, address, place = found
         if value:
             self._devices.write(Operand(address, to_onnx(tensor.dtype), place, tensor.shape), tensor)

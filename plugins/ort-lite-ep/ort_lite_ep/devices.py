@@ -1,8 +1,8 @@
 """Values on devices, by the addresses under which onnxruntime knows them.
 
-onnxruntime allocates memory and copies bytes; a provider of ort-lite has values, which may be any objects. The library gives out addresses
-that are numbers (see shim.c), and this module keeps the value that was written at each until its block is freed. A value is never written
-to: a copy within a device shares it, and a write puts another one in its place.
+onnxruntime allocates memory and copies bytes; a provider of ort-lite has values, which may be any objects. The library gives out
+addresses that are numbers (see shim.c), and this module keeps the value that was written at each until its block is freed. A value
+is never written to: a copy within a device shares it, and a write puts another one in its place.
 """
 
 import ctypes

@@ -1,7 +1,6 @@
 """onnxruntime's graph as a Model of ort-lite: nodes, attributes, types with symbolic dimensions, constants, bodies."""
 
-import os
-from ctypes import byref, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p, create_string_buffer, string_at, wstring_at
+from ctypes import byref, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p, create_string_buffer
 from typing import Any
 
 from ort_lite.dtypes import Array, from_onnx
@@ -59,14 +58,6 @@ def read_parent(api: CApi, graph: int) -> HostGraph | None:
     reader = _Reader(api, False)
     reader.read_versions(graph)
     return reader.read_nodes(Graph("parent"), [node])
-
-
-def read_model_path(api: CApi, graph: int) -> str:
-    """Return the file of the model that a graph is from; "" if it has none."""
-    address = api.read("Graph_GetModelPath", graph)
-    if not address:
-        return ""
-    return wstring_at(address) if os.name == "nt" else os.fsdecode(string_at(address))
 
 
 class _Reader:

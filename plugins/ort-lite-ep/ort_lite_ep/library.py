@@ -6,29 +6,24 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p, cast, sizeof
-from functools import partial
+from ctypes import POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p, cast
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
 from ort_lite.options.options import RunOptions
-from ort_lite.plugins.selection import create
-from ort_lite.provider import CPU, Device
-from ort_lite.provider.ask import ask
+from ort_lite.provider import CPU, CURRENT, Device
 from ort_lite_ep.c_api import VERSION, CApi
-from ort_lite_ep.contexts import Context, ContextOptions, new_context_node
+from ort_lite_ep.contexts import Context, ContextOptions, new_context_node, read_model_path
 from ort_lite_ep.device_partition import DevicePartition
 from ort_lite_ep.devices import Devices
-from ort_lite_ep.graph import read_graph, read_model_path, read_parent
+from ort_lite_ep.factories import Factory
+from ort_lite_ep.graph import read_graph, read_parent
 from ort_lite_ep.partition import HostedPartition
 from ort_lite_ep.profiling import Profile, ProfiledPartition
-from ort_lite_ep.provider import HostedProvider, devices_of, own_name, registered_names
+from ort_lite_ep.provider import HostedProvider, registered_names
 from ort_lite_ep.reports import Reports
 from ort_lite_ep.shim import HOOKS, Shim
 
-_CPU = 0  # OrtHardwareDeviceType
-_DEVICE = "device"  # the key in an OrtEpDevice's metadata
-_FITS, _FITS_NOT = 1, 3  # OrtCompiledModelCompatibility
 _PATIENCE = 10.0  # seconds that calls under way get to return when the interpreter ends
 _PREFIX = "ep."
 _PROVIDER, _PARTITION = 1, 2  # what C says was released; 0 is a factory
@@ -38,24 +33,6 @@ class _FusionOptions(Structure):
     """OrtNodeFusionOptions: onnxruntime need not pass constants to each run."""
 
     _fields_ = [("version", c_uint32), ("drop_constants", c_bool)]
-
-
-class _Factory:
-    """A registered name: its OrtEpFactory, and the provider's devices with the options of an instance for each."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.address = name, 0
-        self.devices = devices_of(name)
-        self.makers = {device: partial(create, own_name(name), dict(options)) for device, options in self.devices.items()}
-
-    @property
-    def away(self) -> bool:
-        """Return True if a device has memory of its own."""
-        return any(device != CPU for device in self.devices)
-
-    def device(self, name: str | None) -> Device | None:
-        """Return a device by the name that the metadata of its OrtEpDevice has."""
-        return next((device for device in self.devices if str(device) == name), None)
 
 
 class _Session:
@@ -73,16 +50,23 @@ class _Session:
         return self.device not in (None, CPU)
 
 
+class _Runs(threading.local):
+    """The options of the runs around those that are under way in a thread."""
+
+    def __init__(self) -> None:
+        self.outer = list[RunOptions | None]()
+
+
 class Library:
     """The providers of this process that onnxruntime uses. Each object has a number, which C passes back. Thread-safe."""
 
     def __init__(self) -> None:
         self._shim, self._numbers, self._lock = Shim(), itertools.count(1), threading.Lock()
         self._api: CApi | None = None
-        self._factories: dict[int, _Factory] = {}
+        self._factories: dict[int, Factory] = {}
         self._sessions: dict[int, _Session] = {}
         self._partitions: dict[int, Any] = {}
-        self._devices = Devices(self._shim)
+        self._devices, self._runs = Devices(self._shim), _Runs()
         self._pid = os.getpid()
         self.reports = Reports()
         plain = {"release": self._release, "free_block": self._devices.free}
@@ -134,64 +118,30 @@ class Library:
                 f"no execution provider of ort-lite is registered as {text!r}{hint(text, known)}; "
                 f"register the library under one of {', '.join(known)}"
             )
-        number, factory = next(self._numbers), _Factory(text)
+        number, factory = next(self._numbers), Factory(text)
         factory.address = self._shim.new_factory(number, name, b"ort-lite", _version().encode(), factory.away)
         self._factories[number] = factory
         cast(factories, POINTER(c_void_p))[0] = factory.address
         cast(count, POINTER(c_size_t))[0] = 1
 
     def _supported_devices(self, number: int, devices: int, count: int, found: int, room: int, filled: int) -> None:
-        """Offer the provider's devices. The hardware is the CPU for each of them: onnxruntime itself finds no other one."""
-        api, factory = self._known_api, self._factories[number]
-        host = next((d for d in _pointers(devices, count) if api.other("HardwareDevice_Type", d) == _CPU), None)
-        if host is None:
-            return
-        offers: list[tuple[dict[str, Any], dict[str, Any], Device]]
-        offers = [({_DEVICE: str(device)}, options, device) for device, options in factory.devices.items()] or [({}, {}, CPU)]
-        for k, (metadata, options, device) in enumerate(offers[:room]):
-            self._create_ep_device(factory, host, metadata, options, found + k * sizeof(c_void_p))
-            if device != CPU:
-                info = self._devices.register(api, device, factory.makers[device])
-                api.call("EpDevice_AddAllocatorInfo", c_void_p.from_address(found + k * sizeof(c_void_p)), info)
-            cast(filled, POINTER(c_size_t))[0] = k + 1
-
-    def _create_ep_device(
-        self, factory: _Factory, host: int, metadata: dict[str, Any], options: dict[str, Any], found: int
-    ) -> None:
-        api = self._known_api
-        pairs = [api.new_pairs(entries) for entries in (metadata, options)]
-        try:
-            api.call("CreateEpDevice", factory.address, host, *pairs, found)
-        finally:
-            for each in pairs:
-                api.other("ReleaseKeyValuePairs", each)
+        offered = self._factories[number].offer(self._known_api, self._devices, _pointers(devices, count), found, room)
+        cast(filled, POINTER(c_size_t))[0] = offered
 
     def _check_compatibility(self, number: int, saved: bytes, found: int) -> None:
-        """Say if compiled models of a provider can be loaded. A session that is created all the same gets the reason."""
-        factory = self._factories[number]
-        provider = next(iter(factory.makers.values()), partial(create, own_name(factory.name), {}))()
-        why = ask(provider, "check_compatibility", saved.decode(), label=factory.name)
-        c_int.from_address(found).value = _FITS if why is None else _FITS_NOT
+        c_int.from_address(found).value = self._factories[number].fits(saved.decode())
 
     # Sessions
 
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
         factory, made = self._factories[number], next(self._numbers)
         own, entries, contexts = self._options(factory.name, options)
-        chosen = [self._known_api.pairs(pairs).get(_DEVICE) for pairs in _pointers(metadata, count)]
-        device = factory.device(chosen[0]) if chosen else None
-        hosted = HostedProvider(factory.name, self._device_options(factory, device) | own, entries, contexts)
-        if device is not None and hosted.provider.device != device:
-            raise ProviderError(
-                f"{factory.name} was chosen for {device}, and its options are of {hosted.provider.device}; "
-                "choose one of onnxruntime.get_ep_devices() by SessionOptions.add_provider_for_devices"
-            )
+        device = factory.device([self._known_api.pairs(pairs) for pairs in _pointers(metadata, count)])
+        hosted = HostedProvider(factory.name, factory.devices.get(device or CPU, {}) | own, entries, contexts)
+        factory.check_device(hosted.provider, device)
         session = self._sessions[made] = _Session(hosted, device)
         session.address = self._shim.new_provider(made, factory.name.encode(), hosted.hears)
         cast(provider, POINTER(c_void_p))[0] = session.address
-
-    def _device_options(self, factory: _Factory, device: Device | None) -> dict[str, Any]:
-        return {} if device is None else factory.devices[device]
 
     def _options(self, name: str, options: int) -> tuple[dict[str, str], dict[str, str], ContextOptions]:
         """Split the session's config entries into those of the provider, which have its name in front, and the others."""
@@ -234,7 +184,8 @@ class Library:
         settled = hosted.compile(model)
         assert settled.compiled is not None, "there is a compiler"
         names = [
-            [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)] for side in ("Inputs", "Outputs")
+            [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)]
+            for side in ("Inputs", "Outputs")
         ]
         made: Any
         if session.away:
@@ -257,16 +208,22 @@ class Library:
         self._partitions[number].compute(context, (c_int64 * count).from_address(numbers)[:])
 
     def _run_start(self, number: int, options: int) -> None:
-        self._sessions[number].provider.run_start(self._run_options(number, options))
+        """Pass the start of a run on. Until its end, `run_options()` in this thread returns its options."""
+        found = self._run_options(options)
+        self._runs.outer.append(CURRENT.options)
+        CURRENT.options = found
+        self._sessions[number].provider.run_start(found)
 
     def _run_end(self, number: int, options: int, wait: bool) -> None:
-        self._sessions[number].provider.run_end(self._run_options(number, options), wait)
+        found = CURRENT.options or self._run_options(options)
+        CURRENT.options = self._runs.outer.pop() if self._runs.outer else None
+        self._sessions[number].provider.run_end(found, wait)
 
-    def _run_options(self, number: int, options: int) -> RunOptions:
-        """Return the tag of a run and those of its config entries that the provider reads."""
+    def _run_options(self, options: int) -> RunOptions:
+        """Return the tag of a run and those of its config entries that any provider reads."""
         api, found = self._known_api, RunOptions()
         found.logid = api.text("RunOptionsGetRunTag", options)
-        for key in self._sessions[number].provider.provider.config_keys:
+        for key in {key for session in list(self._sessions.values()) for key in session.provider.provider.config_keys}:
             value = api.other("GetRunConfigEntry", options, key.encode())
             if value is not None:
                 found.add_run_config_entry(key, value.decode())

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar
 
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
 from ort_lite.dtypes import BITS
-from ort_lite.errors import NoDevice, OrtLiteError, ProviderError, describe
+from ort_lite.errors import OrtLiteError, ProviderError, describe
 from ort_lite.graph import Attr, Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -18,7 +20,6 @@ from ort_lite.partition.partition import Partitioner
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
 from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView
-from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Partition
 from ort_lite.session.context import read_files
@@ -57,9 +58,7 @@ class HostedProvider:
         contexts: whether the session saves compiled partitions, and where.
     """
 
-    def __init__(
-        self, name: str, options: Mapping[str, Any], entries: Mapping[str, str], contexts: ContextOptions
-    ) -> None:
+    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str], contexts: ContextOptions) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
@@ -77,11 +76,11 @@ class HostedProvider:
 
     @property
     def hears(self) -> int:
-        """Return which hooks the provider overrides, as flags of shim.c: those around runs, after session creation, `sync`."""
+        """Return which calls the provider needs, as flags of shim.c: 1 around runs, 2 after session creation, 4 `sync`."""
         cls = type(self.provider)
-        hooks = {"on_run_start": 1, "on_run_end": 1, "on_session_initialization_end": 2, "sync": 4}
-        own = {flag for name, flag in hooks.items() if getattr(cls, name) is not getattr(ExecutionProvider, name)}
-        return sum(own)
+        hooks = {"on_run_start": 1, "on_run_end": 1, "on_session_initialization_end": 2, "sync": 1 | 4}
+        own = [flags for name, flags in hooks.items() if getattr(cls, name) is not getattr(ExecutionProvider, name)]
+        return reduce(or_, own, 1 if self.provider.config_keys else 0)
 
     # Claims
 
@@ -216,14 +215,6 @@ def _foreign(node: Node, device: Device) -> str | None:
 def own_name(name: str) -> str:
     """Return the name in ort-lite of a provider inside onnxruntime."""
     return DEFAULT if name == OWN else name
-
-
-def devices_of(name: str) -> dict[Device, dict[str, Any]]:
-    """Return the devices of a registered provider, each with the options of an instance for it; none if it names none."""
-    try:
-        return dict(ask(plugins.provider(own_name(name)), "supported_devices", label=name))
-    except NoDevice:
-        return {}  # creating an instance says why
 
 
 def registered_names() -> list[str]:
