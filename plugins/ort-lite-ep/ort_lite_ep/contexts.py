@@ -16,6 +16,7 @@ from ort_lite.session.settle import Settled
 from ort_lite_ep.c_api import CApi
 
 _INT, _STRING = 1, 5  # OrtOpAttrType
+_MOST = 2**31 - 1  # bytes of an attribute
 
 
 class ContextOptions(Record):
@@ -72,6 +73,8 @@ def save_context(settled: Settled, provider: ExecutionProvider, options: Context
         if saved is None:
             raise ProviderError(f"{name} cannot be saved: {provider.name} has no serialize(); leave ep.context_enable out")
         data, version = bytes(saved), ask(provider, "compatibility")
+    if options.embed and len(data) > _MOST:
+        raise ProviderError(f"{name} has {len(data)} bytes, too many for an attribute; leave ep.context_embed_mode out")
     texts = {"source": provider.name, "partition_name": name, "ep_sdk_version": version, "notes": fingerprint(data)}
     written = data if options.embed else _write(data, options.model_path(original), name).encode(*BYTES)
     attributes: dict[str, int | bytes] = {"main_context": 1, "embed_mode": int(options.embed), "ep_cache_context": written}
@@ -109,7 +112,6 @@ def new_context_node(api: CApi, name: str, context: Context) -> int:
 
 
 def _new_attribute(api: CApi, name: str, value: int | bytes) -> int:
-    """Create an OrtOpAttr. Its texts have at most 2 GiB, like those of a model."""
     if isinstance(value, int):
         found = api.read("CreateOpAttr", name.encode(), byref(c_int64(value)), 1, _INT)
     else:

@@ -70,7 +70,7 @@ class Devices:
     """The devices of this process on which providers keep values. Thread-safe."""
 
     def __init__(self, shim: Shim) -> None:
-        self._shim, self._lock = shim, threading.Lock()
+        self._shim, self._lock = shim, threading.RLock()  # a value that goes may take a session with it
         self._known: dict[Device, _Known] = {}
         self._makers: dict[int, _Maker] = {}
         self._copiers: dict[int, ExecutionProvider] = {}
@@ -78,7 +78,7 @@ class Devices:
 
     def begin_child(self) -> None:
         """Forget which thread of the parent process holds the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     # Devices
 

@@ -60,10 +60,17 @@ class Factory:
             for each in pairs:
                 api.other("ReleaseKeyValuePairs", each)
 
-    def device(self, metadata: Sequence[Mapping[str, str]]) -> Device | None:
-        """Return the device of the first OrtEpDevice with this metadata; None if the provider names no devices."""
-        name = metadata[0].get(_DEVICE) if metadata else None
-        return next((device for device in self.devices if str(device) == name), None)
+    def device(self, metadata: Mapping[str, str]) -> Device | None:
+        """Return the device of an OrtEpDevice with this metadata; None if the provider names no devices."""
+        return next((device for device in self.devices if str(device) == metadata.get(_DEVICE)), None)
+
+    def options(self, device: Device | None, given: Mapping[str, str], alone: bool) -> dict[str, Any]:
+        """Return the options of an instance for a device.
+
+        Unless the device was chosen alone, the `given` options have those of the last OrtEpDevice, and the first one counts.
+        """
+        own = {} if device is None else self.devices[device]
+        return {**own, **given} if alone else {**given, **own}
 
     def check_device(self, provider: ExecutionProvider, device: Device | None) -> None:
         """Raise ProviderError for a provider whose options select another device than the OrtEpDevice that was chosen."""

@@ -136,8 +136,8 @@ class Library:
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
         factory, made = self._factories[number], next(self._numbers)
         own, entries, contexts = self._options(factory.name, options)
-        device = factory.device([self._known_api.pairs(pairs) for pairs in _pointers(metadata, count)])
-        hosted = HostedProvider(factory.name, factory.devices.get(device or CPU, {}) | own, entries, contexts)
+        device = factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
+        hosted = HostedProvider(factory.name, factory.options(device, own, alone=count == 1), entries, contexts)
         factory.check_device(hosted.provider, device)
         session = self._sessions[made] = _Session(hosted, device)
         session.address = self._shim.new_provider(made, factory.name.encode(), hosted.hears)

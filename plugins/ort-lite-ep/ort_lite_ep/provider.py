@@ -76,11 +76,11 @@ class HostedProvider:
 
     @property
     def hears(self) -> int:
-        """Return which calls the provider needs, as flags of shim.c: 1 around runs, 2 after session creation, 4 `sync`."""
+        """Return which hooks the provider has, as flags of shim.c: 1 around runs, 2 after session creation, 4 `sync`."""
         cls = type(self.provider)
         hooks = {"on_run_start": 1, "on_run_end": 1, "on_session_initialization_end": 2, "sync": 1 | 4}
         own = [flags for name, flags in hooks.items() if getattr(cls, name) is not getattr(ExecutionProvider, name)]
-        return reduce(or_, own, 1 if self.provider.config_keys else 0)
+        return reduce(or_, own, 0)
 
     # Claims
 

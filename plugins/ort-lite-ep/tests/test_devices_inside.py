@@ -200,6 +200,17 @@ def test_options_that_contradict_the_chosen_device_are_an_error() -> None:
         onnxruntime.InferenceSession(model(CHAIN), chosen, enable_fallback=0)
 
 
+def test_the_first_of_several_chosen_devices_counts() -> None:
+    chosen = onnxruntime.SessionOptions()
+    chosen.add_provider_for_devices(devices()[::-1], {"mem_limit": "4096"})
+    session, second = onnxruntime.InferenceSession(model(CHAIN), chosen), place(devices()[1])
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y", *second)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), EXPECTED)
+
+
 # Values that stay
 
 
