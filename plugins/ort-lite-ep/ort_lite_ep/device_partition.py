@@ -22,7 +22,7 @@ from ort_lite_ep.shim import Shim
 
 
 class DevicePartition:
-    """What onnxruntime calls for one fused node.
+    """The kernel of one fused node.
 
     Args:
         settled: the partition, compiled.

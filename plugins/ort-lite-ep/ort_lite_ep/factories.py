@@ -1,4 +1,4 @@
-"""What a registered name offers to onnxruntime: an OrtEpDevice for each device of the provider."""
+"""A registered name in onnxruntime, which offers an OrtEpDevice for each device of the provider."""
 
 from collections.abc import Mapping, Sequence
 from ctypes import c_void_p, sizeof

@@ -1,4 +1,4 @@
-"""What onnxruntime calls, in Python: factories by registered name, their sessions' providers, and the partitions of those."""
+"""The hooks that onnxruntime calls: factories by registered name, the providers of their sessions, and partitions."""
 
 import atexit
 import itertools

@@ -25,7 +25,7 @@ def _packer(rank: int) -> struct.Struct:
 
 
 class HostedPartition:
-    """What onnxruntime calls for one fused node.
+    """The kernel of one fused node.
 
     Args:
         api: the functions of onnxruntime.

@@ -13,7 +13,7 @@ _KERNEL = 2  # OrtProfilingEventCategory
 
 
 class Profile:
-    """What a provider does while onnxruntime profiles the session. `offset`: nanoseconds since onnxruntime's profile began."""
+    """The profile of a provider in one session. `offset`: nanoseconds since onnxruntime's profile began."""
 
     def __init__(self, provider: ExecutionProvider, offset: int) -> None:
         self._provider, self._offset, self._begin = provider, offset, perf_counter_ns()

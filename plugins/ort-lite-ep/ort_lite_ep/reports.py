@@ -1,4 +1,4 @@
-"""What a provider said about the nodes of a session of onnxruntime, which itself forgets it."""
+"""The reasons that providers gave about the nodes of sessions of onnxruntime, which itself forgets them."""
 
 import threading
 

@@ -25,7 +25,7 @@ _READ, _WRITE = 0x100, 0x200
 
 
 class Dtypes(dict[int, "tuple[np.dtype[Any], int] | None"]):
-    """By element type of ONNX: the type of an array over such a tensor and its bytes per element.
+    """The types of arrays, by element type of ONNX: the NumPy type and the bytes per element.
 
     None for types whose elements are no whole bytes, and for strings.
     """
