@@ -79,8 +79,8 @@ struct hooks {
     Status (*check_compatibility)(int64_t id, const char *saved, int *found);
     Status (*created)(int64_t id);
     Status (*sync)(int64_t id);
-    Status (*start_profiling)(int64_t id, int64_t offset);
-    Status (*end_profiling)(int64_t id, void *events);
+    Status (*start_profiling)(int64_t id, const void *profiler, int64_t offset);
+    Status (*end_profiling)(int64_t id, const void *profiler, void *events);
     void (*release)(int kind, int64_t id);
 };
 
@@ -123,10 +123,10 @@ EXPORT long ort_lite_ep_close(void) {
 
 /* ---- Memory of devices: OrtAllocator, OrtDataTransferImpl ------------------------------------------------------------------ */
 
-/* What a provider keeps on its device may be any object of Python, and onnxruntime wants addresses. Those given out here are numbers
- * with no memory behind them; Python keeps what was written at each. The highest byte is the device's number + 1, which no memory of
- * a process has. Then come 6 bits for the block's size, a power of two, the number of the block among those of its size, and the
- * offset in it: onnxruntime places several tensors in one block.
+/* A provider's values on its device may be any objects of Python, and onnxruntime wants addresses. Those given out here are numbers
+ * with no memory behind them; Python keeps the value that was written at each. The highest byte is the device's number + 1, which
+ * no memory of a process has. Then come 6 bits for the block's size, a power of two, the number of the block among those of its
+ * size, and the offset in it: onnxruntime places several tensors in one block.
  */
 enum { DEVICE_SHIFT = 56, SIZE_SHIFT = 50, SIZES = 50, SMALLEST = 8, MOST_DEVICES = 32, ELSEWHERE = 0xff };
 
@@ -415,8 +415,8 @@ struct profiler {
 };
 
 static void release_profiler(struct profiler *self) { free(self); }
-static Status start_profiling(struct profiler *self, int64_t offset) { PASS(hooks.start_profiling(self->id, offset)); }
-static Status end_profiling(struct profiler *self, void *events) { PASS(hooks.end_profiling(self->id, events)); }
+static Status start_profiling(struct profiler *self, int64_t offset) { PASS(hooks.start_profiling(self->id, self, offset)); }
+static Status end_profiling(struct profiler *self, void *events) { PASS(hooks.end_profiling(self->id, self, events)); }
 
 static Status create_profiler(struct provider *self, void **profiler) {
     struct profiler *made = calloc(1, sizeof *made);

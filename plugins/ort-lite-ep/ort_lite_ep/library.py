@@ -19,7 +19,7 @@ from ort_lite_ep.devices import Devices
 from ort_lite_ep.factories import Factory
 from ort_lite_ep.graph import read_graph, read_parent
 from ort_lite_ep.partition import HostedPartition
-from ort_lite_ep.profiling import Profile, ProfiledPartition
+from ort_lite_ep.profiling import ProfiledPartition, Profiles
 from ort_lite_ep.provider import HostedProvider, registered_names
 from ort_lite_ep.reports import Reports
 from ort_lite_ep.shim import HOOKS, Shim
@@ -36,18 +36,22 @@ class _FusionOptions(Structure):
 
 
 class _Session:
-    """A provider of one session: the HostedProvider, its OrtEp, its partitions by number, and the profile if there is one."""
+    """A provider of one session: the HostedProvider, the chosen device, its OrtEp, its partitions by number, its profiles."""
 
     def __init__(self, provider: HostedProvider, device: Device | None) -> None:
         self.provider, self.device = provider, device
         self.address = 0
         self.partitions: list[int] = []
-        self.profile: Profile | None = None
+        self.profiles = Profiles(provider.provider)
 
     @property
     def away(self) -> bool:
         """Return True if onnxruntime passes values in the memory of the provider's device."""
         return self.device not in (None, CPU)
+
+    def profiled(self, partition: Any) -> Any:
+        """Return a partition that is recorded if the session is profiled."""
+        return ProfiledPartition(partition, self.profiles, self.provider.name) if self.profiles else partition
 
 
 class _Runs(threading.local):
@@ -169,7 +173,7 @@ class Library:
         made = [self._compile_one(session, graph, node) for graph, node in pairs]
         for k, (partition, context) in enumerate(made):
             own = next(self._numbers)
-            self._partitions[own] = self._profiled(session, partition)
+            self._partitions[own] = session.profiled(partition)
             session.partitions.append(own)
             cast(partitions, POINTER(c_void_p))[k] = self._shim.new_partition(own, session.away)
             if context is not None:
@@ -241,30 +245,30 @@ class Library:
 
     # Profiles
 
-    def _start_profiling(self, number: int, offset: int) -> None:
+    def _start_profiling(self, number: int, profiler: int, offset: int) -> None:
         session = self._sessions[number]
         self._known_api.read_profile_functions()
-        session.profile = Profile(session.provider.provider, offset)
-        for own in session.partitions:
-            self._partitions[own] = self._profiled(session, self._partitions[own])
+        session.profiles.start(profiler, offset)
+        self._swap_partitions(session)
 
-    def _end_profiling(self, number: int, events: int) -> None:
+    def _end_profiling(self, number: int, profiler: int, events: int) -> None:
         session = self._sessions[number]
-        profile, session.profile = session.profile, None
-        for own in session.partitions:
-            self._partitions[own] = self._partitions[own].partition
-        assert profile is not None, "it was started"
-        profile.end(self._known_api, events)
+        session.profiles.end(self._known_api, profiler, events)
+        self._swap_partitions(session)
 
-    def _profiled(self, session: _Session, partition: Any) -> Any:
-        """Return a partition that is recorded if the session is profiled. Other runs pay nothing."""
-        return partition if session.profile is None else ProfiledPartition(partition, session.profile, session.provider.name)
+    def _swap_partitions(self, session: _Session) -> None:
+        """Record the partitions of a session while it is profiled. Other runs pay nothing."""
+        for own in session.partitions:
+            partition = self._partitions[own]
+            plain = partition.partition if isinstance(partition, ProfiledPartition) else partition
+            self._partitions[own] = session.profiled(plain)
 
     def _release(self, kind: int, number: int) -> None:
         if kind == _PARTITION:
             self._partitions.pop(number, None)
         elif kind == _PROVIDER:
-            self._sessions.pop(number, None)
+            if (session := self._sessions.pop(number, None)) is not None:
+                session.profiles.close()
         elif (factory := self._factories.pop(number, None)) is not None:
             self._devices.forget(factory.makers.values())
 

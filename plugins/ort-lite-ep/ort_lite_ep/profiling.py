@@ -12,24 +12,15 @@ from ort_lite_ep.c_api import CApi
 _KERNEL = 2  # OrtProfilingEventCategory
 
 
-class Profile:
-    """The profile of a provider in one session. `offset`: nanoseconds since onnxruntime's profile began."""
+class _Profile:
+    """A profile of onnxruntime. `offset`: nanoseconds since it began."""
 
-    def __init__(self, provider: ExecutionProvider, offset: int) -> None:
-        self._provider, self._offset, self._begin = provider, offset, perf_counter_ns()
+    def __init__(self, offset: int) -> None:
+        self._offset, self._begin = offset, perf_counter_ns()
         self.kernels: list[tuple[Any, ...]] = []
-        provider.start_profiling()
-        RECORDED.count(1)
 
-    def end(self, api: CApi, container: int) -> None:
-        """Add the events to an OrtProfilingEventsContainer."""
-        RECORDED.count(-1)
-        for event in self._provider.end_profiling():
-            self._add(api, container, event)
-        for name, begin, end, args, _, thread in self.kernels:
-            self._add(api, container, ProfileEvent(name, begin, end, args, thread))
-
-    def _add(self, api: CApi, container: int, event: ProfileEvent) -> None:
+    def add(self, api: CApi, container: int, event: ProfileEvent) -> None:
+        """Add an event to an OrtProfilingEventsContainer."""
         texts = [[str(text).encode() for text in side] for side in (event.args.keys(), event.args.values())]
         keys, values = ((c_char_p * len(side))(*side) for side in texts)
         begin, length = (self._offset + event.begin - self._begin) // 1000, (event.end - event.begin) // 1000
@@ -41,16 +32,57 @@ class Profile:
             api.other("ReleaseProfilingEvent", made)
 
 
+class Profiles:
+    """The profiles of a session that are under way: that of the session, and those of single runs."""
+
+    def __init__(self, provider: ExecutionProvider) -> None:
+        self._provider = provider
+        self._active: dict[int, _Profile] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._active)
+
+    def start(self, profiler: int, offset: int) -> None:
+        """Start the profile of an OrtEpProfilerImpl. The provider's own events go to the last one that ends."""
+        if not self._active:
+            self._provider.start_profiling()
+            RECORDED.count(1)
+        self._active[profiler] = _Profile(offset)
+
+    def end(self, api: CApi, profiler: int, container: int) -> None:
+        """Add the events of a profile to an OrtProfilingEventsContainer."""
+        profile = self._active.pop(profiler)
+        for name, begin, end, args, _, thread in profile.kernels:
+            profile.add(api, container, ProfileEvent(name, begin, end, args, thread))
+        if not self._active:
+            RECORDED.count(-1)
+            for event in self._provider.end_profiling():
+                profile.add(api, container, event)
+
+    def close(self) -> None:
+        """Drop profiles that nobody ended, as those of a session whose creation failed."""
+        if self._active:
+            self._active.clear()
+            RECORDED.count(-1)
+
+    def record(self, kernels: Sequence[tuple[Any, ...]]) -> None:
+        """Add kernels that a partition ran."""
+        for profile in list(self._active.values()):
+            profile.kernels.extend(kernels)
+
+
 class ProfiledPartition:
     """A partition while its session is profiled: kernels that it runs are recorded."""
 
-    def __init__(self, partition: Any, profile: Profile, provider: str) -> None:
-        self.partition, self._profile, self._provider = partition, profile, provider
+    def __init__(self, partition: Any, profiles: Profiles, provider: str) -> None:
+        self.partition, self._profiles, self._provider = partition, profiles, provider
 
     def compute(self, context: int, numbers: Sequence[int]) -> None:
         """Run the partition."""
-        outer, CURRENT.events = CURRENT.events, StepEvents(self._profile.kernels, self._provider)
+        kernels = list[tuple[Any, ...]]()
+        outer, CURRENT.events = CURRENT.events, StepEvents(kernels, self._provider)
         try:
             self.partition.compute(context, numbers)
         finally:
             CURRENT.events = outer
+            self._profiles.record(kernels)

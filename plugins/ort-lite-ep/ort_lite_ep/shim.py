@@ -23,8 +23,8 @@ HOOKS: dict[str, Any] = {
     "check_compatibility": CFUNCTYPE(c_void_p, c_int64, c_char_p, c_void_p),
     "created": CFUNCTYPE(c_void_p, c_int64),
     "sync": CFUNCTYPE(c_void_p, c_int64),
-    "start_profiling": CFUNCTYPE(c_void_p, c_int64, c_int64),
-    "end_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p),
+    "start_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_int64),
+    "end_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p),
     "release": CFUNCTYPE(None, c_int, c_int64),
 }
 """The types of the hooks, in the order of `struct hooks` in shim.c."""

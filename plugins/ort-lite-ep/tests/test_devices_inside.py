@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import onnx
@@ -23,6 +23,7 @@ import pytest
 from onnx import TensorProto
 from onnxruntime.capi import _pybind_state
 from ort_lite_accelerator import memory, program, provider
+from ort_lite_ep.profiling import Profiles
 
 import ort_lite
 from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView, Partition, Rejection, run_options
@@ -462,6 +463,33 @@ def test_kernels_are_on_the_profile(profiled: bool, tmp_path: Path) -> None:
         first = next(event for event in nodes if event["name"].startswith(CARD))
         assert all(first["ts"] <= event["ts"] <= first["ts"] + first["dur"] for event in kernels[:2])
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], EXPECTED)
+
+
+class EventApi:
+    """Notes the names of the events that would be added to a profile."""
+
+    def __init__(self) -> None:
+        self.names = list[str]()
+
+    def call(self, function: str, *arguments: Any) -> None:
+        if function == "CreateProfilingEvent":
+            self.names.append(arguments[3].decode())
+
+    def other(self, function: str, *arguments: Any) -> None:
+        assert function == "ReleaseProfilingEvent"
+
+
+def test_profiles_of_runs_overlap_with_that_of_their_session() -> None:
+    profiles, apis = Profiles(VaultExecutionProvider()), [EventApi(), EventApi()]
+    profiles.start(1, 0)
+    profiles.record([("first", 0, 1, {}, "", 0)])
+    profiles.start(2, 0)
+    profiles.record([("second", 0, 1, {}, "", 0)])
+    for profiler in (2, 1):
+        assert profiles
+        profiles.end(cast(Any, apis[profiler - 1]), profiler, 0)
+    assert not profiles
+    assert [api.names for api in apis] == [["first", "second"], ["second"]]
 
 
 # Saved partitions
