@@ -44,10 +44,11 @@ class Profiles:
 
     def start(self, profiler: int, offset: int) -> None:
         """Start the profile of an OrtEpProfilerImpl. The provider's own events go to the last one that ends."""
+        profile = _Profile(offset)  # reads the clock before anything that takes time
         if not self._active:
             self._provider.start_profiling()
             RECORDED.count(1)
-        self._active[profiler] = _Profile(offset)
+        self._active[profiler] = profile
 
     def end(self, api: CApi, profiler: int, container: int) -> None:
         """Add the events of a profile to an OrtProfilingEventsContainer."""
