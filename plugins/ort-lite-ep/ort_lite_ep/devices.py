@@ -7,7 +7,8 @@ is never written to: a copy within a device shares it, and a write puts another 
 
 import ctypes
 import threading
-from collections.abc import Callable, Collection, Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple, TypeGuard
 
@@ -63,7 +64,7 @@ class _Known(NamedTuple):
     info: int
 
 
-_Maker = Callable[[], ExecutionProvider]
+_Copier = Callable[[Device], ExecutionProvider]
 
 
 class Devices:
@@ -72,8 +73,7 @@ class Devices:
     def __init__(self, shim: Shim) -> None:
         self._shim, self._lock = shim, threading.RLock()  # a value that goes may take a session with it
         self._known: dict[Device, _Known] = {}
-        self._makers: dict[int, _Maker] = {}
-        self._copiers: dict[int, ExecutionProvider] = {}
+        self._copiers: dict[Device, weakref.WeakMethod[_Copier]] = {}
         self._blocks: dict[int, dict[int, tuple[DeviceTensor | Array, int]]] = {}
 
     def begin_child(self) -> None:
@@ -82,16 +82,14 @@ class Devices:
 
     # Devices
 
-    def register(self, api: CApi, device: Device, make: _Maker) -> int:
-        """Return the OrtMemoryInfo of a device. `make` creates a provider, whose transfer copies outside of sessions.
+    def register(self, api: CApi, device: Device, copier: _Copier) -> int:
+        """Return the OrtMemoryInfo of a device. `copier`, a method, returns a provider that copies outside of sessions.
 
         onnxruntime knows a device by its number alone: that of the provider, unless a device of another kind has it.
         """
         with self._lock:
-            known = self._known.get(device) or self._create(api, device)
-            self._makers[known.number] = make
-            self._copiers.pop(known.number, None)
-            return known.info
+            self._copiers[device] = weakref.WeakMethod(copier)
+            return (self._known.get(device) or self._create(api, device)).info
 
     def _create(self, api: CApi, device: Device) -> _Known:
         number, taken = len(self._known), {known.id for known in self._known.values()}
@@ -103,36 +101,31 @@ class Devices:
         self._known[device] = made
         return made
 
-    def forget(self, makers: Collection[_Maker]) -> None:
-        """Drop providers that copy outside of sessions, once nobody is to copy any more."""
-        with self._lock:
-            for number in [number for number, maker in self._makers.items() if maker in makers]:
-                del self._makers[number]
-                self._copiers.pop(number, None)
+    def _device(self, place: int) -> Device:
+        return next(device for device, known in self._known.items() if known.number == place - 1)
 
-    def _copier(self, number: int) -> ExecutionProvider:
-        with self._lock:
-            if number not in self._copiers:
-                if number not in self._makers:
-                    raise ProviderError(f"the library of the provider of {self._name(number)} was unregistered")
-                self._copiers[number] = self._makers[number]()
-            return self._copiers[number]
-
-    def _name(self, number: int) -> str:
-        return next((str(device) for device, known in self._known.items() if known.number == number), "another device")
+    def _put(self, array: Array, place: int) -> DeviceTensor:
+        """Copy an array to a device outside of a session."""
+        device = self._device(place)
+        copier = self._copiers[device]()
+        if copier is None:
+            raise ProviderError(f"the library of the provider of {device} was unregistered")
+        return put(array, copier(device))
 
     # Values
 
     def read(self, operand: Operand, provider: ExecutionProvider) -> DeviceTensor:
         """Return a tensor of onnxruntime as a value of the provider's device, copied if it is elsewhere or has another type there."""
         dtype = from_onnx(operand.code)
+        if operand.place == _ELSEWHERE:
+            raise ProviderError(f"a tensor for {provider.device} is in the memory of another library's device")
         if not operand.place or not operand.address:
             return put(_array(operand), provider)
         stored = self._find(operand)
         if _fits(stored, dtype, operand.shape) and stored.device == provider.device:
             return stored
         made = put(_reread(_bytes(stored), operand), provider)
-        if self._known[provider.device].number == operand.place - 1:
+        if self._device(operand.place) == provider.device:
             self._replace(operand, stored, made)
         return made
 
@@ -141,16 +134,15 @@ class Devices:
         if not target.place:
             _write_bytes(target, _bytes(tensor))
         elif target.address:
-            known = self._known.get(tensor.device)
-            there = known is not None and known.number == target.place - 1
-            self._store(target, tensor if there else put(fetch(tensor), self._copier(target.place - 1)))
+            there = tensor.device == self._device(target.place)
+            self._store(target, tensor if there else self._put(fetch(tensor), target.place))
 
     def copy(self, numbers: Sequence[int]) -> None:
         """Copy tensors of onnxruntime, of which shim.c describes source and destination in turn."""
         operands = read_operands(numbers)
         for source, target in zip(operands[::2], operands[1::2], strict=True):
             if _ELSEWHERE in (source.place, target.place) or STRING in (source.code, target.code):
-                raise ProviderError("a copy of strings or from the memory of another library's device; only numbers are copied")
+                raise ProviderError("strings, and memory of another library's device, are not copied to or from a device")
             if not source.nbytes:
                 continue
             stored = self._find(source) if source.place else self._staged(source, target)
@@ -170,7 +162,7 @@ class Devices:
         array = _array(source)
         if source.code == _BYTES and len(source.shape) == 1:
             return array.copy()
-        return put(array, self._copier(target.place - 1))
+        return self._put(array, target.place)
 
     def free(self, block: int) -> None:
         """Forget the values in a block of memory, which onnxruntime frees."""
@@ -179,8 +171,8 @@ class Devices:
     def _find(self, operand: Operand) -> "DeviceTensor | Array":
         found = self._blocks.get(_block_of(operand.address), {}).get(operand.address)
         if found is None:
-            name = self._name(operand.place - 1)
-            raise ProviderError(f"a tensor on {name} at {operand.address:#x} is read, where nothing was written")
+            device = self._device(operand.place)
+            raise ProviderError(f"a tensor on {device} at {operand.address:#x} is read, where nothing was written")
         return found[0]
 
     def _store(self, target: Operand, value: "DeviceTensor | Array") -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from ctypes import c_void_p, sizeof
-from functools import partial
 from typing import Any
 
 from ort_lite.errors import NoDevice, ProviderError
@@ -25,7 +24,7 @@ class Factory:
     def __init__(self, name: str) -> None:
         self.name, self.address = name, 0
         self.devices = _devices_of(name)
-        self.makers = {device: partial(create, own_name(name), dict(options)) for device, options in self.devices.items()}
+        self._copiers: dict[Device, ExecutionProvider] = {}
 
     @property
     def away(self) -> bool:
@@ -44,7 +43,7 @@ class Factory:
         for k, (device, options) in enumerate(offers):
             self._create_ep_device(api, host, {_DEVICE: device}, options, found + k * sizeof(c_void_p))
             if device != CPU:
-                info = devices.register(api, device, self.makers[device])
+                info = devices.register(api, device, self.copier)
                 api.call("EpDevice_AddAllocatorInfo", c_void_p.from_address(found + k * sizeof(c_void_p)), info)
         if not offers:
             self._create_ep_device(api, host, {}, {}, found)
@@ -59,6 +58,11 @@ class Factory:
         finally:
             for each in pairs:
                 api.other("ReleaseKeyValuePairs", each)
+
+    def copier(self, device: Device) -> ExecutionProvider:
+        """Return a provider whose transfer copies to a device outside of sessions. It lives as long as the factory."""
+        found = self._copiers.get(device)
+        return found or self._copiers.setdefault(device, create(own_name(self.name), dict(self.devices[device])))
 
     def device(self, metadata: Mapping[str, str]) -> Device | None:
         """Return the device of an OrtEpDevice with this metadata; None if the provider names no devices."""
@@ -82,7 +86,7 @@ class Factory:
 
     def fits(self, saved: str) -> int:
         """Return whether a compiled model can be loaded, as a number of onnxruntime. Creating its session tells the reason."""
-        provider = next(iter(self.makers.values()), partial(create, own_name(self.name), {}))()
+        provider = create(own_name(self.name), dict(next(iter(self.devices.values()), {})))
         why = ask(provider, "check_compatibility", saved, label=self.name)
         return _FITS if why is None else _FITS_NOT
 

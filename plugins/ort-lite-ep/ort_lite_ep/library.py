@@ -36,10 +36,13 @@ class _FusionOptions(Structure):
 
 
 class _Session:
-    """A provider of one session: the HostedProvider, the chosen device, its OrtEp, its partitions by number, its profiles."""
+    """A provider of one session: the HostedProvider, the chosen device, its OrtEp, its partitions by number, its profiles.
 
-    def __init__(self, provider: HostedProvider, device: Device | None) -> None:
-        self.provider, self.device = provider, device
+    It keeps the factory alive, which copies feeds to the device, even when the library was unregistered meanwhile.
+    """
+
+    def __init__(self, provider: HostedProvider, device: Device | None, factory: Factory) -> None:
+        self.provider, self.device, self._factory = provider, device, factory
         self.address = 0
         self.partitions: list[int] = []
         self.profiles = Profiles(provider.provider)
@@ -143,7 +146,7 @@ class Library:
         device = factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
         hosted = HostedProvider(factory.name, factory.options(device, own, alone=count == 1), entries, contexts)
         factory.check_device(hosted.provider, device)
-        session = self._sessions[made] = _Session(hosted, device)
+        session = self._sessions[made] = _Session(hosted, device, factory)
         session.address = self._shim.new_provider(made, factory.name.encode(), hosted.hears)
         cast(provider, POINTER(c_void_p))[0] = session.address
 
@@ -269,8 +272,8 @@ class Library:
         elif kind == _PROVIDER:
             if (session := self._sessions.pop(number, None)) is not None:
                 session.profiles.close()
-        elif (factory := self._factories.pop(number, None)) is not None:
-            self._devices.forget(factory.makers.values())
+        else:
+            self._factories.pop(number, None)
 
 
 def _pointers(address: int, count: int) -> list[int]:
