@@ -1,9 +1,8 @@
 """Providers with device memory inside onnxruntime: the two cards of ort-lite-accelerator, and a vault whose values have no address."""
 
-import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,17 +88,18 @@ class VaultExecutionProvider(ExecutionProvider):
         self.synced.append("sync")
 
 
-@contextmanager
-def registered() -> Iterator[None]:
-    """Register both providers until the end of the block."""
+@cache
+def register(name: str) -> str:
+    """Register a provider that is installed with onnxruntime, for the rest of the process, and return its name."""
+    onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
+    return name
+
+
+def register_both() -> None:
+    """Register both providers for the rest of the process."""
     ort_lite.register_provider(VaultExecutionProvider.name, VaultExecutionProvider)
-    for name in (CARD, VaultExecutionProvider.name):
-        onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
-    yield
-    gc.collect()
-    for name in (CARD, VaultExecutionProvider.name):
-        onnxruntime.unregister_execution_provider_library(name)
-    ort_lite.unregister_provider(VaultExecutionProvider.name)
+    register(CARD)
+    register(VaultExecutionProvider.name)
 
 
 def devices(name: str = CARD) -> list[Any]:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,14 @@ from tests.devices_inside_onnxruntime import (
     model,
     options,
     place,
-    registered,
+    register_both,
     taken,
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
-def register() -> Iterator[None]:
-    with registered():
-        yield
+def register() -> None:
+    register_both()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Hooks, run options and profiles of providers inside onnxruntime."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,14 +20,13 @@ from tests.devices_inside_onnxruntime import (
     devices,
     model,
     options,
-    registered,
+    register_both,
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
-def register() -> Iterator[None]:
-    with registered():
-        yield
+def register() -> None:
+    register_both()
 
 
 def test_hooks_get_the_options_of_the_run() -> None:

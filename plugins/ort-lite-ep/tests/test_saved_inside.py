@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,15 @@ from tests.devices_inside_onnxruntime import (
     devices,
     model,
     options,
-    registered,
+    register_both,
 )
 
 VERSIONS = ("1.24.4", "1.27.0", "1.31.1")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def register() -> Iterator[None]:
-    with registered():
-        yield
+def register() -> None:
+    register_both()
 
 
 @pytest.fixture
