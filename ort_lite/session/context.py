@@ -42,7 +42,7 @@ def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = No
                 name = str(node.attr("ep_cache_context", ""))
                 if name not in contents:
                     data = files.whole(name, str(node)) if read is None else read(name)
-                    contents[name] = data.decode(*BYTES), _fingerprint(data)
+                    contents[name] = data.decode(*BYTES), fingerprint(data)
                 text, found = contents[name]
                 saved = str(node.attr("notes", ""))
                 if saved.startswith(_NOTES) and saved != found:
@@ -56,7 +56,7 @@ def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = No
 _NOTES = "context of "
 
 
-def _fingerprint(data: bytes) -> str:
+def fingerprint(data: bytes) -> str:
     """Return the fingerprint of a context file as stated in `notes`."""
     return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
 
@@ -97,7 +97,7 @@ def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
             staged[temporary] = whole
             with open(temporary, "xb") as file:
                 file.write(data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
+            _set(node, ep_cache_context=name, embed_mode=0, notes=fingerprint(data))
 
 
 def context_name(stem: str, node: Node) -> str:
@@ -112,7 +112,7 @@ def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> No
             data = str(node.attr("ep_cache_context")).encode(*BYTES)
             name = context_name(stem, node)
             write(name, data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
+            _set(node, ep_cache_context=name, embed_mode=0, notes=fingerprint(data))
 
 
 def _beside(path: str) -> str:

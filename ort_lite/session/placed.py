@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.compile import lifecycle
+from ort_lite.compile.compile import Compiled
 from ort_lite.compile.fallback import UncopiedValue
 from ort_lite.compile.linking import DeviceSlots, Linker
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.execute.execute import Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.results import KnownShapes
 from ort_lite.graph.graph import Value
@@ -18,6 +20,7 @@ from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
 from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.options import RunOptions
+from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import can_copy, copies, transfers_of
 from ort_lite.provider.ask import format_answer, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
@@ -112,7 +115,7 @@ class ReadyOnDevices(Ready):
         """Return an output as a device tensor. It is copied if it is also an input or another output."""
         if type(x) is UncopiedValue or value.constant is not None:
             return put(x.value if type(x) is UncopiedValue else x, provider)
-        made = DeviceTensor(x, provider, value.dtype or "", _shape_of(value, x, provider, shape))
+        made = DeviceTensor(x, provider, value.dtype or "", shape_on_device(value, x, provider, shape))
         if id(x) in seen:
             return put(fetch(made), provider)
         seen.add(id(x))
@@ -156,23 +159,29 @@ def _link_steps(
     wanted: tuple[tuple[str, Device], ...],
 ) -> Ready:
     """Link steps for inputs and outputs on these devices. Outputs that are constants stay on the CPU."""
-    levels, compiled = prepared.assignment.levels, prepared.compiled
-    main = levels[0]
-    graph = main.graph
+    graph, compiled = prepared.assignment.graph, prepared.compiled
     by_name = {value.name: value for value in graph.outputs}
     device_slots = DeviceSlots(
         {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
         {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
     )
-    ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
-    level = main.replace(copies=copies(graph, main.partitions, transfers, device_slots.inputs, ends))
-    order = [p.name for level in reversed(levels) for p in level.partitions]  # the order in which they were compiled
-    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
+    executable = link_on_devices(prepared.assignment, compiled, device_slots, transfers)
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
     return Ready(placed, events, session_memory, noted, list, workers)
 
 
-def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
+def link_on_devices(
+    assignment: Assignment, compiled: Compiled, device_slots: DeviceSlots, transfers: Sequence[DataTransfer]
+) -> Executable:
+    """Link compiled partitions anew, for inputs that are on devices and outputs that stay there."""
+    main = assignment.levels[0]
+    ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
+    level = main.replace(copies=copies(main.graph, main.partitions, transfers, device_slots.inputs, ends))
+    order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
+    return Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
+
+
+def shape_on_device(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the shape of a value on a device, checked against the graph. Raises ProviderError for a mismatch."""
     about = f"{who(provider)}: output {value.name!r}, which stays on {provider.device},"
     found: Any = getattr(x, "shape", known)

@@ -35,6 +35,7 @@ static void wait_a_millisecond(void) { nanosleep(&(struct timespec){0, 1000000},
 
 #define API_VERSION 24
 enum { MOST_WAIT_MS = 10000 };
+#define PROVIDER_VERSION 27 /* OrtEp has members that onnxruntime 1.25 to 1.27 added; earlier ones read what they know */
 enum { FAIL = 1 };                                  /* OrtErrorCode */
 enum { TYPE_TENSOR = 1, ELEMENTS_STRING = 8 };      /* ONNXType, ONNXTensorElementDataType */
 enum { FACTORY = 0, PROVIDER = 1, PARTITION = 2 };  /* what `hooks.release` is told */
@@ -43,9 +44,10 @@ typedef void *Status;  /* OrtStatus *: NULL is success */
 
 /* ---- onnxruntime's functions: positions in OrtApi ------------------------------------------------------------------------- */
 
-static void *const *api;
+static void *const *api, *const *ep_api;
 
 #define CALL(slot, type, ...) (((type)api[slot])(__VA_ARGS__))
+#define EP_CALL(slot, type, ...) (((type)ep_api[slot])(__VA_ARGS__))
 typedef Status (*create_status_t)(int, const char *);
 typedef Status (*get_data_t)(const void *, void **);
 typedef Status (*get_type_t)(const void *, int *);
@@ -53,6 +55,10 @@ typedef Status (*get_count_t)(const void *, size_t *);
 typedef Status (*get_input_t)(const void *, size_t, const void **);
 typedef Status (*get_output_t)(void *, size_t, const int64_t *, size_t, void **);
 typedef Status (*get_shape_t)(const void *, int *, const int64_t **, size_t *);
+typedef const void *(*get_table_t)(void);
+typedef const void *(*get_place_t)(const void *);
+typedef int (*get_kind_t)(const void *);
+typedef bool (*are_equal_t)(const void *, const void *);
 enum {
     CREATE_STATUS = 0,
     GET_TENSOR_MUTABLE_DATA = 51,
@@ -60,8 +66,10 @@ enum {
     CONTEXT_GET_INPUT_COUNT = 88,
     CONTEXT_GET_INPUT = 90,
     CONTEXT_GET_OUTPUT = 91,
+    GET_EP_API = 317,
     GET_TYPE_AND_SHAPE = 414,
 };
+enum { MEMORY_OF_INFO = 6, MEMORY_OF_VALUE = 7, ARE_EQUAL = 8, KIND_OF_MEMORY = 9 };  /* positions in OrtEpApi */
 
 static Status fail(const char *message) { return CALL(CREATE_STATUS, create_status_t, FAIL, message); }
 
@@ -78,6 +86,13 @@ struct hooks {
     Status (*run_start)(int64_t id, const void *options);
     Status (*run_end)(int64_t id, const void *options, bool wait);
     Status (*set_options)(int64_t id, const char *const *keys, const char *const *values, size_t count);
+    Status (*copy)(const int64_t *tensors, size_t count);
+    void (*free_block)(int64_t address);
+    Status (*check_compatibility)(int64_t id, const char *saved, int *found);
+    Status (*created)(int64_t id);
+    Status (*sync)(int64_t id);
+    Status (*start_profiling)(int64_t id, const void *profiler, int64_t offset);
+    Status (*end_profiling)(int64_t id, const void *profiler, void *events);
     void (*release)(int kind, int64_t id);
 };
 
@@ -125,8 +140,82 @@ EXPORT long ort_lite_ep_close(void) {
     return atomic_load(&in_flight);
 }
 
-/* For a child process: the threads whose calls were under way do not exist there. */
-EXPORT void ort_lite_ep_forget_calls(void) { atomic_store(&in_flight, 0); }
+/* ---- Memory of devices: OrtAllocator, OrtDataTransferImpl ------------------------------------------------------------------ */
+
+/* A provider's values on its device may be any objects of Python, and onnxruntime wants addresses. Those given out here are numbers
+ * with no memory behind them; Python keeps the value that was written at each. The highest byte is the device's number + 1, which
+ * no memory of a process has. Then come 6 bits for the block's size, a power of two, the number of the block among those of its
+ * size, and the offset in it: onnxruntime places several tensors in one block.
+ */
+enum { DEVICE_SHIFT = 56, SIZE_SHIFT = 50, SIZES = 50, SMALLEST = 8, MOST_DEVICES = 32, ELSEWHERE = 0xff };
+
+struct pool {
+    atomic_flag busy;
+    uint64_t made;    /* blocks that were ever given out */
+    uint64_t *freed;  /* those of them that are free */
+    size_t count, room;
+};
+
+static struct pool pools[MOST_DEVICES][SIZES];
+static const void *memories[MOST_DEVICES];  /* the OrtMemoryInfo of each device, which lives as long as the process */
+
+static void lock(struct pool *pool) {
+    while (atomic_flag_test_and_set_explicit(&pool->busy, memory_order_acquire)) {}
+}
+
+static void unlock(struct pool *pool) { atomic_flag_clear_explicit(&pool->busy, memory_order_release); }
+
+struct allocator {
+    uint32_t version;
+    void *allocate, *free, *info, *reserve, *statistics, *allocate_on_stream;
+    uint64_t device;
+};
+
+static void *allocate(struct allocator *self, size_t size) {
+    uint64_t power = SMALLEST, number;
+    while (power < SIZES && ((uint64_t)1 << power) < size) power++;
+    if (!size || power == SIZES) return NULL;
+    struct pool *pool = &pools[self->device][power];
+    lock(pool);
+    number = pool->count ? pool->freed[--pool->count] : pool->made++;
+    unlock(pool);
+    if (number >> (SIZE_SHIFT - power)) return NULL;
+    return (void *)(uintptr_t)((self->device + 1) << DEVICE_SHIFT | power << SIZE_SHIFT | number << power);
+}
+
+static void free_block(struct allocator *self, void *address) {
+    uint64_t block = (uint64_t)(uintptr_t)address, power = block >> SIZE_SHIFT & 63;
+    if (!block) return;
+    if (enter()) {
+        hooks.free_block((int64_t)block);
+        leave();
+    }
+    struct pool *pool = &pools[self->device][power];
+    lock(pool);
+    if (pool->count == pool->room) {
+        size_t room = 2 * pool->room + 16;
+        uint64_t *grown = realloc(pool->freed, room * sizeof *grown);
+        if (grown) pool->freed = grown, pool->room = room;
+    }
+    if (pool->count < pool->room) pool->freed[pool->count++] = (block & (((uint64_t)1 << SIZE_SHIFT) - 1)) >> power;
+    unlock(pool);
+}
+
+static const void *allocator_info(const struct allocator *self) { return memories[self->device]; }
+
+/* Let devices with this number have memory of this kind. */
+EXPORT void ort_lite_ep_new_device(size_t number, const void *memory) { memories[number] = memory; }
+
+/* 0 for the host's memory, the number of a device + 1, or ELSEWHERE. */
+static int64_t device_of(const void *memory) {
+    if (!memory || !EP_CALL(KIND_OF_MEMORY, get_kind_t, memory)) return 0;
+    for (size_t k = 0; k < MOST_DEVICES; k++)
+        if (memories[k] && EP_CALL(ARE_EQUAL, are_equal_t, EP_CALL(MEMORY_OF_INFO, get_place_t, memories[k]), memory))
+            return (int64_t)k + 1;
+    return ELSEWHERE;
+}
+
+static int64_t device_of_value(const void *value) { return device_of(EP_CALL(MEMORY_OF_VALUE, get_place_t, value)); }
 
 /* ---- Compiled partitions: OrtNodeComputeInfo ------------------------------------------------------------------------------ */
 
@@ -134,6 +223,7 @@ struct partition {
     uint32_t version;
     void *create_state, *compute, *release_state;
     int64_t id;
+    bool away;  /* the provider's device has memory of its own */
 };
 
 static Status create_state(void *self, void *context, void **state) {
@@ -173,6 +263,14 @@ static Status describe(const void *value, int64_t **numbers, size_t *used, size_
     return NULL;
 }
 
+/* The same, with the value's device (see `device_of`) in the second byte of the element type. */
+static Status describe_place(const void *value, int64_t **numbers, size_t *used, size_t *room, int64_t *own) {
+    size_t at = *used;
+    Status status = describe(value, numbers, used, room, own);
+    if (!status && value) (*numbers)[at + 2] |= device_of_value(value) << 8;
+    return status;
+}
+
 static Status compute(struct partition *self, void *state, void *context) {
     (void)state;
     int64_t own[ROOM], *numbers = own;
@@ -181,7 +279,7 @@ static Status compute(struct partition *self, void *state, void *context) {
     for (size_t k = 0; !status && k < count; k++) {
         const void *value = NULL;
         status = CALL(CONTEXT_GET_INPUT, get_input_t, context, k, &value);
-        if (!status) status = describe(value, &numbers, &used, &room, own);
+        if (!status) status = (self->away ? describe_place : describe)(value, &numbers, &used, &room, own);
     }
     if (!status) {
         if (enter()) {
@@ -195,10 +293,16 @@ static Status compute(struct partition *self, void *state, void *context) {
     return status;
 }
 
-EXPORT void *ort_lite_ep_new_partition(int64_t id) {
+/* For a child process: the threads whose calls were under way do not exist there. */
+EXPORT void ort_lite_ep_forget_calls(void) {
+    atomic_store(&in_flight, 0);
+    for (size_t k = 0; k < MOST_DEVICES * SIZES; k++) unlock(&pools[0][0] + k);
+}
+
+EXPORT void *ort_lite_ep_new_partition(int64_t id, bool away) {
     struct partition *made = calloc(1, sizeof *made);
     if (made) {
-        made->version = API_VERSION, made->id = id;
+        made->version = API_VERSION, made->id = id, made->away = away;
         made->create_state = (void *)create_state, made->compute = (void *)compute, made->release_state = (void *)release_state;
     }
     return made;
@@ -224,6 +328,16 @@ EXPORT Status ort_lite_ep_output(void *context, size_t index, const char *shape,
     return NULL;
 }
 
+/* Let onnxruntime allocate an output, and tell its value (NULL: not wanted), its address and its device (see `device_of`). */
+EXPORT Status ort_lite_ep_place_output(void *context, size_t index, const int64_t *dims, size_t rank, int64_t *found) {
+    void *value = NULL, *data = NULL;
+    Status status = CALL(CONTEXT_GET_OUTPUT, get_output_t, context, index, dims, rank, &value);
+    if (!status && value) status = CALL(GET_TENSOR_MUTABLE_DATA, get_data_t, value, &data);
+    found[0] = (int64_t)(intptr_t)value, found[1] = (int64_t)(intptr_t)data;
+    found[2] = status || !value ? 0 : device_of_value(value);
+    return status;
+}
+
 static void release(int kind, int64_t id) {
     if (enter()) {
         hooks.release(kind, id);
@@ -241,14 +355,51 @@ static void release_partitions(void *self, struct partition **partitions, size_t
     }
 }
 
+/* ---- Copies to and from devices -------------------------------------------------------------------------------------------- */
+
+struct transfer {
+    uint32_t version;
+    void *release, *can_copy, *copy;
+};
+
+static void release_transfer(struct transfer *self) { free(self); }
+
+static bool can_copy(const struct transfer *self, const void *source, const void *destination) {
+    (void)self;
+    int64_t from = device_of(source), to = device_of(destination);
+    return from != ELSEWHERE && to != ELSEWHERE && (from || to);
+}
+
+static Status copy_tensors(struct transfer *self, const void **sources, void **destinations, void **streams, size_t count) {
+    (void)self, (void)streams;
+    int64_t own[ROOM], *numbers = own;
+    size_t used = 0, room = ROOM;
+    Status status = NULL;
+    for (size_t k = 0; !status && k < count; k++) {
+        status = describe_place(sources[k], &numbers, &used, &room, own);
+        if (!status) status = describe_place(destinations[k], &numbers, &used, &room, own);
+    }
+    if (!status) {
+        if (enter()) {
+            status = hooks.copy(numbers, used);
+            leave();
+        } else {
+            status = closed();
+        }
+    }
+    if (numbers != own) free(numbers);
+    return status;
+}
+
 /* ---- Providers: OrtEp ----------------------------------------------------------------------------------------------------- */
 
 struct provider {
     uint32_t version;
     void *get_name, *get_capability, *compile, *release_partitions, *layout, *convert_layout, *set_options, *run_start, *run_end,
-        *create_allocator, *create_stream, *compatibility, *kernels, *concurrent;
+        *create_allocator, *create_stream, *compatibility, *kernels, *concurrent, *sync, *create_profiler, *captures, *captured,
+        *replay, *capture_policy, *resource, *created, *default_device, *release_captured;
     int64_t id;
-    char *name;
+    char *name, *compiler;
 };
 
 static const char *provider_name(const struct provider *self) { return self->name; }
@@ -267,6 +418,14 @@ static Status set_options(struct provider *self, const char *const *keys, const 
     PASS(hooks.set_options(self->id, keys, values, count));
 }
 
+static const char *compatibility(const struct provider *self, const void *graph) {
+    (void)graph;
+    return self->compiler ? self->compiler : "";
+}
+
+static Status created(struct provider *self) { PASS(hooks.created(self->id)); }
+static Status sync_device(struct provider *self) { PASS(hooks.sync(self->id)); }
+
 static Status run_start(struct provider *self, const void *options) { PASS(hooks.run_start(self->id, options)); }
 
 static Status run_end(struct provider *self, const void *options, bool wait) { PASS(hooks.run_end(self->id, options, wait)); }
@@ -276,16 +435,45 @@ static char *copy_text(const char *text) {
     return made ? strcpy(made, text) : NULL;
 }
 
-/* `hears_runs`: call run_start and run_end, which costs each run two calls of Python. */
-EXPORT void *ort_lite_ep_new_provider(int64_t id, const char *name, bool hears_runs) {
+struct profiler {
+    uint32_t version;
+    void *release, *start, *start_event, *stop_event, *end;
+    int64_t id;
+};
+
+static void release_profiler(struct profiler *self) { free(self); }
+static Status start_profiling(struct profiler *self, int64_t offset) { PASS(hooks.start_profiling(self->id, self, offset)); }
+static Status end_profiling(struct profiler *self, void *events) { PASS(hooks.end_profiling(self->id, self, events)); }
+
+static Status create_profiler(struct provider *self, void **profiler) {
+    struct profiler *made = calloc(1, sizeof *made);
+    if (!made) return fail("ort-lite: out of memory");
+    made->version = PROVIDER_VERSION, made->id = self->id;
+    made->release = (void *)release_profiler, made->start = (void *)start_profiling, made->end = (void *)end_profiling;
+    *profiler = made;
+    return NULL;
+}
+
+enum { HEARS_RUNS = 1, HEARS_CREATED = 2, HEARS_SYNC = 4 };  /* what a provider wants to be told; each call costs one of Python */
+
+EXPORT void *ort_lite_ep_new_provider(int64_t id, const char *name, int hears) {
     struct provider *made = calloc(1, sizeof *made);
     if (!made) return NULL;
-    made->version = API_VERSION, made->id = id, made->name = copy_text(name);
+    made->version = PROVIDER_VERSION, made->id = id, made->name = copy_text(name);
     made->get_name = (void *)provider_name, made->get_capability = (void *)get_capability;
     made->compile = (void *)compile_graphs, made->release_partitions = (void *)release_partitions;
-    made->set_options = (void *)set_options;
-    if (hears_runs) made->run_start = (void *)run_start, made->run_end = (void *)run_end;
+    made->set_options = (void *)set_options, made->compatibility = (void *)compatibility;
+    made->create_profiler = (void *)create_profiler;
+    if (hears & HEARS_RUNS) made->run_start = (void *)run_start, made->run_end = (void *)run_end;
+    if (hears & HEARS_CREATED) made->created = (void *)created;
+    if (hears & HEARS_SYNC) made->sync = (void *)sync_device;
     return made;
+}
+
+/* Say what the compiled models of a provider depend on, which onnxruntime writes into those that it saves. */
+EXPORT void ort_lite_ep_set_compiler(struct provider *provider, const char *compiler) {
+    free(provider->compiler);
+    provider->compiler = copy_text(compiler);
 }
 
 /* ---- Factories: OrtEpFactory ---------------------------------------------------------------------------------------------- */
@@ -298,6 +486,7 @@ struct factory {
     int64_t id;
     char *name, *vendor, *release_version;
     atomic_long users; /* its registration, and its providers: a session may live longer than the registration */
+    bool away;  /* a device of the provider has memory of its own */
 };
 
 static void drop_factory(struct factory *factory) {
@@ -332,23 +521,44 @@ static Status create_provider(struct factory *self, const void *const *devices, 
 static void release_provider(struct factory *self, struct provider *provider) {
     if (!provider) return;
     release(PROVIDER, provider->id);
-    free(provider->name);
+    free(provider->name), free(provider->compiler);
     free(provider);
     drop_factory(self);
 }
 
-static Status create_allocator(struct factory *self, const void *memory, const void *options, void **allocator) {
-    (void)self, (void)memory, (void)options;
-    *allocator = NULL;
+static Status create_allocator(struct factory *self, const void *memory, const void *options, void **created) {
+    (void)self, (void)options;
+    *created = NULL;
+    for (uint64_t k = 0; memory && k < MOST_DEVICES; k++) {
+        if (memories[k] != memory) continue;
+        struct allocator *made = calloc(1, sizeof *made);
+        if (!made) return fail("ort-lite: out of memory");
+        made->version = API_VERSION, made->device = k;
+        made->allocate = (void *)allocate, made->free = (void *)free_block, made->info = (void *)allocator_info;
+        *created = made;
+    }
     return NULL;
 }
 
-static void release_allocator(struct factory *self, void *allocator) { (void)self, (void)allocator; }
+static void release_allocator(struct factory *self, struct allocator *allocator) {
+    (void)self;
+    free(allocator);
+}
 
 static Status create_transfer(struct factory *self, void **transfer) {
-    (void)self;
     *transfer = NULL;
+    if (!self->away) return NULL;
+    struct transfer *made = calloc(1, sizeof *made);
+    if (!made) return fail("ort-lite: out of memory");
+    made->version = API_VERSION;
+    made->release = (void *)release_transfer, made->can_copy = (void *)can_copy, made->copy = (void *)copy_tensors;
+    *transfer = made;
     return NULL;
+}
+
+static Status validate(struct factory *self, const void *const *devices, size_t count, const char *saved, int *found) {
+    (void)devices, (void)count;
+    PASS(hooks.check_compatibility(self->id, saved, found));
 }
 
 static Status create_stream(struct factory *self, const void *device, const void *options, void **stream) {
@@ -357,7 +567,7 @@ static Status create_stream(struct factory *self, const void *device, const void
     return NULL;
 }
 
-EXPORT void *ort_lite_ep_new_factory(int64_t id, const char *name, const char *vendor, const char *version) {
+EXPORT void *ort_lite_ep_new_factory(int64_t id, const char *name, const char *vendor, const char *version, bool away) {
     struct factory *made = calloc(1, sizeof *made);
     if (!made) return NULL;
     made->version = API_VERSION, made->id = id, made->users = 1;
@@ -367,7 +577,7 @@ EXPORT void *ort_lite_ep_new_factory(int64_t id, const char *name, const char *v
     made->create_provider = (void *)create_provider, made->release_provider = (void *)release_provider;
     made->create_allocator = (void *)create_allocator, made->release_allocator = (void *)release_allocator;
     made->create_transfer = (void *)create_transfer, made->is_stream_aware = (void *)is_stream_aware;
-    made->create_stream = (void *)create_stream;
+    made->create_stream = (void *)create_stream, made->validate = (void *)validate, made->away = away;
     return made;
 }
 
@@ -381,6 +591,7 @@ EXPORT Status CreateEpFactories(const char *name, const void *base, const void *
     const void *found = (*(get_api_t const *)base)(API_VERSION);
     if (!found) return NULL; /* an onnxruntime before 1.24, which says itself that there is no factory */
     api = found;
+    ep_api = CALL(GET_EP_API, get_table_t);
     if (!atomic_load(&open_)) {
         return fail("ort-lite: register the library that ort_lite_ep.get_library_path() returns, in the process that calls it: the "
                     "execution provider runs in its Python interpreter");

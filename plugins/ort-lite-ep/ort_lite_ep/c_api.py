@@ -3,8 +3,22 @@
 onnxruntime only appends to its tables, so a position holds for every later release. Spec: onnxruntime_c_api.h, version 24.
 """
 
-from collections.abc import Sequence
-from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint32, c_void_p, cast, string_at
+from collections.abc import Mapping, Sequence
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    byref,
+    c_bool,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+    cast,
+    string_at,
+)
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -35,12 +49,15 @@ _FUNCTIONS: list[tuple[str, int, list[Any]]] = [
     ("GetSequenceElementType", 107, [c_void_p, c_void_p]),
     ("CastTypeInfoToOptionalTypeInfo", 250, [c_void_p, c_void_p]),
     ("GetOptionalContainedTypeInfo", 251, [c_void_p, c_void_p]),
+    ("CreateOpAttr", 211, [c_char_p, c_void_p, c_int, c_int, c_void_p]),
     ("ReadOpAttr", 272, [c_void_p, c_int, c_void_p, c_size_t, c_void_p]),
     ("GetValueInfoName", 289, [c_void_p, c_void_p]),
     ("GetValueInfoTypeInfo", 290, [c_void_p, c_void_p]),
+    ("CreateMemoryInfo_V2", 320, [c_char_p, c_int, c_uint32, c_int32, c_int, c_size_t, c_int, c_void_p]),
     ("ValueInfo_GetInitializerValue", 326, [c_void_p, c_void_p]),
     ("ValueInfo_IsConstantInitializer", 331, [c_void_p, c_void_p]),
     ("Graph_GetName", 333, [c_void_p, c_void_p]),
+    ("Graph_GetModelPath", 334, [c_void_p, c_void_p]),
     ("Graph_GetNumOperatorSets", 336, [c_void_p, c_void_p]),
     ("Graph_GetOperatorSets", 337, [c_void_p, c_void_p, c_void_p, c_size_t]),
     ("Graph_GetNumInputs", 338, [c_void_p, c_void_p]),
@@ -84,6 +101,8 @@ _OTHERS: list[tuple[str, int, Any, list[Any]]] = [
     ("AddKeyValuePair", 296, None, [c_void_p, c_char_p, c_char_p]),
     ("GetKeyValuePairs", 298, None, [c_void_p, c_void_p, c_void_p, c_void_p]),
     ("ReleaseKeyValuePairs", 300, None, [c_void_p]),
+    ("ReleaseOpAttr", 212, None, [c_void_p]),
+    ("GetModelEditorApi", 291, c_void_p, []),
     ("HardwareDevice_Type", 307, c_int, [c_void_p]),
     ("GetEpApi", 317, c_void_p, []),
     ("TensorTypeAndShape_HasShape", 390, c_bool, [c_void_p]),
@@ -92,6 +111,16 @@ _OTHERS: list[tuple[str, int, Any, list[Any]]] = [
 _EP_FUNCTIONS: list[tuple[str, int, list[Any]]] = [
     ("CreateEpDevice", 0, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     ("EpGraphSupportInfo_AddNodesToFuse", 2, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    ("EpDevice_AddAllocatorInfo", 5, [c_void_p, c_void_p]),
+]
+_PROFILE_FUNCTIONS: list[tuple[str, int, list[Any]]] = [
+    # Of onnxruntime 1.25 and later, which alone calls for profiles.
+    ("CreateProfilingEvent", 65, [*[c_int32] * 3, c_char_p, c_int64, c_int64, c_void_p, c_void_p, c_size_t, c_void_p]),
+    ("ProfilingEventsContainer_AddEvents", 72, [c_void_p, c_void_p, c_size_t]),
+]
+_RELEASE_EVENT = 66
+_EDITOR_FUNCTIONS: list[tuple[str, int, list[Any]]] = [
+    ("CreateNode", 6, [c_char_p, c_char_p, c_char_p, *[c_void_p, c_size_t] * 3, c_void_p]),
 ]
 
 
@@ -109,8 +138,15 @@ class CApi:
         table = cast(get(VERSION), POINTER(c_void_p))
         self._functions = {name: CFUNCTYPE(c_void_p, *types)(table[at] or 0) for name, at, types in _FUNCTIONS}
         self._others = {name: CFUNCTYPE(result, *types)(table[at] or 0) for name, at, result, types in _OTHERS}
+        for other, functions in (("GetEpApi", _EP_FUNCTIONS), ("GetModelEditorApi", _EDITOR_FUNCTIONS)):
+            own = cast(self._others[other](), POINTER(c_void_p))
+            self._functions |= {name: CFUNCTYPE(c_void_p, *types)(own[at] or 0) for name, at, types in functions}
+
+    def read_profile_functions(self) -> None:
+        """Find the functions that onnxruntime 1.24 does not have. Called once onnxruntime has asked for a profile."""
         own = cast(self._others["GetEpApi"](), POINTER(c_void_p))
-        self._functions |= {name: CFUNCTYPE(c_void_p, *types)(own[at] or 0) for name, at, types in _EP_FUNCTIONS}
+        self._functions |= {name: CFUNCTYPE(c_void_p, *types)(own[at] or 0) for name, at, types in _PROFILE_FUNCTIONS}
+        self._others["ReleaseProfilingEvent"] = CFUNCTYPE(None, c_void_p)(own[_RELEASE_EVENT] or 0)
 
     def function(self, name: str) -> Any:
         """Return a function that returns a status, for callers that expect an error."""
@@ -163,6 +199,14 @@ class CApi:
         self.other("GetKeyValuePairs", address, byref(keys), byref(values), byref(count))
         lists = [cast(list_, POINTER(c_char_p))[: count.value] if count.value else [] for list_ in (keys, values)]
         return {(key or b"").decode(): (value or b"").decode() for key, value in zip(*lists, strict=True)}
+
+    def new_pairs(self, entries: Mapping[str, Any]) -> Any:
+        """Create an OrtKeyValuePairs, for the caller to release."""
+        made = c_void_p()
+        self.other("CreateKeyValuePairs", byref(made))
+        for key, value in entries.items():
+            self.other("AddKeyValuePair", made, key.encode(), str(value).encode())
+        return made
 
     def add_nodes(self, support: int, nodes: Sequence[int], options: Any) -> None:
         """Tell onnxruntime that these nodes become one."""

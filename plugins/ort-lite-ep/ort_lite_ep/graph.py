@@ -278,7 +278,7 @@ def _plain(name: str, kind: int, raw: bytes) -> Attr:
         return Attr(name, "FLOATS", numbers) if kind == _FLOATS else Attr(name, "FLOAT", numbers[0])
     texts = raw.decode(errors="surrogateescape")
     if kind == _STRING:
-        return Attr(name, "STRING", texts.rstrip("\0"))
+        return Attr(name, "STRING", texts)
     return Attr(name, "STRINGS", texts.split("\0")[:-1] if texts else [])
 
 

@@ -6,19 +6,24 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_bool, c_char_p, c_size_t, c_uint32, c_void_p, cast, string_at
+from ctypes import POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p, cast, string_at
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
 from ort_lite.options.options import RunOptions
+from ort_lite.provider import CPU, CURRENT, Device
 from ort_lite_ep.c_api import VERSION, CApi
+from ort_lite_ep.contexts import Context, ContextOptions, new_context_node, read_model_path
+from ort_lite_ep.device_partition import DevicePartition
+from ort_lite_ep.devices import Devices
+from ort_lite_ep.factories import Factory
 from ort_lite_ep.graph import read_graph, read_parent
 from ort_lite_ep.partition import HostedPartition
+from ort_lite_ep.profiling import ProfiledPartition, Profiles
 from ort_lite_ep.provider import HostedProvider, registered_names
 from ort_lite_ep.reports import Reports
 from ort_lite_ep.shim import HOOKS, Shim
 
-_CPU = 0  # OrtHardwareDeviceType
 _PATIENCE = 10.0  # seconds that calls under way get to return when the interpreter ends
 _PREFIX = "ep."
 _PROVIDER, _PARTITION = 1, 2  # what C says was released; 0 is a factory
@@ -37,18 +42,49 @@ class _Inherited:
         raise ProviderError("the session was created before this process was forked; create it in the process that runs it")
 
 
+class _Session:
+    """A provider of one session: the HostedProvider, the chosen device, its OrtEp, its partitions by number, its profiles.
+
+    It keeps the factory alive, which copies feeds to the device, even when the library was unregistered meanwhile.
+    """
+
+    def __init__(self, provider: HostedProvider, device: Device | None, factory: Factory) -> None:
+        self.provider, self.device, self._factory = provider, device, factory
+        self.address = 0
+        self.partitions: list[int] = []
+        self.profiles = Profiles(provider.provider)
+
+    @property
+    def away(self) -> bool:
+        """Return True if onnxruntime passes values in the memory of the provider's device."""
+        return self.device not in (None, CPU)
+
+    def profiled(self, partition: Any) -> Any:
+        """Return a partition that is recorded if the session is profiled."""
+        return ProfiledPartition(partition, self.profiles, self.provider.name) if self.profiles else partition
+
+
+class _Runs(threading.local):
+    """The options of the runs around those that are under way in a thread."""
+
+    def __init__(self) -> None:
+        self.outer = list[RunOptions | None]()
+
+
 class Library:
     """The providers of this process that onnxruntime uses. Each object has a number, which C passes back. Thread-safe."""
 
     def __init__(self) -> None:
         self._shim, self._numbers, self._lock = Shim(), itertools.count(1), threading.Lock()
         self._api: CApi | None = None
-        self._factories: dict[int, tuple[str, int]] = {}
-        self._providers: dict[int, HostedProvider] = {}
-        self._partitions: dict[int, HostedPartition | _Inherited] = {}
+        self._factories: dict[int, Factory] = {}
+        self._sessions: dict[int, _Session] = {}
+        self._partitions: dict[int, Any] = {}
+        self._devices, self._runs = Devices(self._shim), _Runs()
         self.reports = Reports()
-        hooks = {name: self._guard(getattr(self, f"_{name}")) for name in HOOKS if name != "release"}
-        self._shim.open(hooks | {"release": self._release})
+        plain = {"release": self._release, "free_block": self._devices.free}
+        hooks = {name: self._guard(getattr(self, f"_{name}")) for name in HOOKS if name not in plain}
+        self._shim.open(hooks | plain)
         atexit.register(self._close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_child)
@@ -68,6 +104,7 @@ class Library:
         """Forget what other threads of the parent process were doing. The parent's sessions stay the parent's."""
         self._lock = threading.Lock()
         self._partitions = dict.fromkeys(self._partitions, _Inherited())
+        self._devices.begin_child()
         self._shim.forget_calls()
 
     def _guard(self, hook: Callable[..., None]) -> Callable[..., int | None]:
@@ -100,31 +137,32 @@ class Library:
                 f"no execution provider of ort-lite is registered as {text!r}{hint(text, known)}; "
                 f"register the library under one of {', '.join(known)}"
             )
-        number = next(self._numbers)
-        made = self._shim.new_factory(number, name, b"ort-lite", _version().encode())
-        self._factories[number] = (text, made)
-        cast(factories, POINTER(c_void_p))[0] = made
+        number, factory = next(self._numbers), Factory(text)
+        factory.address = self._shim.new_factory(number, name, b"ort-lite", _version().encode(), factory.away)
+        self._factories[number] = factory
+        cast(factories, POINTER(c_void_p))[0] = factory.address
         cast(count, POINTER(c_size_t))[0] = 1
 
     def _supported_devices(self, number: int, devices: int, count: int, found: int, room: int, filled: int) -> None:
-        """Offer the provider on the CPU, whatever device it drives itself: onnxruntime knows no other one."""
-        api, (_, factory) = self._known_api, self._factories[number]
-        for device in cast(devices, POINTER(c_void_p))[:count]:
-            if room and api.other("HardwareDevice_Type", device) == _CPU:
-                api.call("CreateEpDevice", factory, device, None, None, found)
-                cast(filled, POINTER(c_size_t))[0] = 1
-                return
+        offered = self._factories[number].offer(self._known_api, self._devices, _pointers(devices, count), found, room)
+        cast(filled, POINTER(c_size_t))[0] = offered
+
+    def _check_compatibility(self, number: int, saved: bytes, found: int) -> None:
+        c_int.from_address(found).value = self._factories[number].fits(saved.decode())
 
     # Sessions
 
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
-        name, _ = self._factories[number]
-        own, entries = self._options(name, options)
-        hosted, made = HostedProvider(name, own, entries), next(self._numbers)
-        self._providers[made] = hosted
-        cast(provider, POINTER(c_void_p))[0] = self._shim.new_provider(made, name.encode(), hosted.hears_runs)
+        factory, made = self._factories[number], next(self._numbers)
+        own, entries, contexts = self._options(factory.name, options)
+        device = factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
+        hosted = HostedProvider(factory.name, factory.options(device, own, alone=count == 1), entries, contexts)
+        factory.check_device(hosted.provider, device)
+        session = self._sessions[made] = _Session(hosted, device, factory)
+        session.address = self._shim.new_provider(made, factory.name.encode(), hosted.hears)
+        cast(provider, POINTER(c_void_p))[0] = session.address
 
-    def _options(self, name: str, options: int) -> tuple[dict[str, str], dict[str, str]]:
+    def _options(self, name: str, options: int) -> tuple[dict[str, str], dict[str, str], ContextOptions]:
         """Split the session's config entries into those of the provider, which have its name in front, and the others."""
         pairs = self._known_api.read("GetSessionOptionsConfigEntries", options)
         try:
@@ -133,10 +171,11 @@ class Library:
             self._known_api.other("ReleaseKeyValuePairs", pairs)
         prefix = f"{_PREFIX}{name.lower()}."
         own = {key[len(prefix) :]: value for key, value in entries.items() if key.startswith(prefix)}
-        return own, {key: value for key, value in entries.items() if not key.startswith(_PREFIX)}
+        others = {key: value for key, value in entries.items() if not key.startswith(_PREFIX)}
+        return own, others, ContextOptions.read(entries)
 
     def _capability(self, number: int, graph: int, support: int) -> None:
-        api, provider = self._known_api, self._providers[number]
+        api, provider = self._known_api, self._sessions[number].provider
         fusion = _FusionOptions(VERSION, True)
         for nodes in provider.claim(read_graph(api, graph, copies=False), read_parent(api, graph)):
             api.add_nodes(support, nodes, fusion)
@@ -144,19 +183,41 @@ class Library:
 
     def _compile(self, number: int, graphs: int, fused: int, count: int, partitions: int, contexts: int) -> None:
         """Compile all or none: onnxruntime does not release what was compiled before an error."""
-        api, provider = self._known_api, self._providers[number]
-        made = []
-        for graph, node in zip(_pointers(graphs, count), _pointers(fused, count), strict=True):
-            executable = provider.compile(read_graph(api, graph, copies=True).model)
-            inputs, outputs = (
-                [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)]
-                for side in ("Inputs", "Outputs")
-            )
-            made.append(HostedPartition(api, self._shim, executable, inputs, outputs))
-        for k, partition in enumerate(made):
+        session = self._sessions[number]
+        pairs = list(zip(_pointers(graphs, count), _pointers(fused, count), strict=True))
+        made = [self._compile_one(session, graph, node) for graph, node in pairs]
+        for k, (partition, context) in enumerate(made):
             own = next(self._numbers)
-            self._partitions[own] = partition
-            cast(partitions, POINTER(c_void_p))[k] = self._shim.new_partition(own)
+            self._partitions[own] = session.profiled(partition)
+            session.partitions.append(own)
+            cast(partitions, POINTER(c_void_p))[k] = self._shim.new_partition(own, session.away)
+            if context is not None:
+                cast(contexts, POINTER(c_void_p))[k] = new_context_node(self._known_api, *context)
+                self._shim.set_compiler(session.address, context[1].attributes["ep_sdk_version"])
+
+    def _compile_one(self, session: _Session, graph: int, node: int) -> tuple[Any, tuple[str, Context] | None]:
+        """Return a partition, and what is saved of it under which name if the session saves compiled partitions."""
+        api, hosted = self._known_api, session.provider
+        model, path = read_graph(api, graph, copies=True).model, read_model_path(api, graph)
+        hosted.restore_files(model, path)
+        settled = hosted.compile(model)
+        assert settled.compiled is not None, "there is a compiler"
+        names = [
+            [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)]
+            for side in ("Inputs", "Outputs")
+        ]
+        made: Any
+        if session.away:
+            made = DevicePartition(api, self._shim, self._devices, settled, hosted.provider, *names)
+        else:
+            made = HostedPartition(api, self._shim, settled.compiled.executable, *names)
+        if not hosted.contexts.enable:
+            return made, None
+        name = api.text("Node_GetName", node)
+        return made, (name, hosted.save(settled, name, path))
+
+    def _created(self, number: int) -> None:
+        self._sessions[number].provider.provider.on_session_initialization_end()
 
     # Runs
 
@@ -164,16 +225,22 @@ class Library:
         self._partitions[number].compute(context, string_at(numbers, 8 * count))
 
     def _run_start(self, number: int, options: int) -> None:
-        self._providers[number].run_start(self._run_options(number, options))
+        """Pass the start of a run on. Until its end, `run_options()` in this thread returns its options."""
+        found = self._run_options(options)
+        self._runs.outer.append(CURRENT.options)
+        CURRENT.options = found
+        self._sessions[number].provider.run_start(found)
 
     def _run_end(self, number: int, options: int, wait: bool) -> None:
-        self._providers[number].run_end(self._run_options(number, options), wait)
+        found = CURRENT.options or self._run_options(options)
+        CURRENT.options = self._runs.outer.pop() if self._runs.outer else None
+        self._sessions[number].provider.run_end(found, wait)
 
-    def _run_options(self, number: int, options: int) -> RunOptions:
-        """Return the tag of a run and those of its config entries that the provider reads."""
+    def _run_options(self, options: int) -> RunOptions:
+        """Return the tag of a run and those of its config entries that any provider reads."""
         api, found = self._known_api, RunOptions()
         found.logid = api.text("RunOptionsGetRunTag", options)
-        for key in self._providers[number].provider.config_keys:
+        for key in {key for session in list(self._sessions.values()) for key in session.provider.provider.config_keys}:
             value = api.other("GetRunConfigEntry", options, key.encode())
             if value is not None:
                 found.add_run_config_entry(key, value.decode())
@@ -181,13 +248,40 @@ class Library:
 
     def _set_options(self, number: int, keys: int, values: int, count: int) -> None:
         texts = [[text.decode() for text in cast(array, POINTER(c_char_p))[:count]] for array in (keys, values)]
-        self._providers[number].set_options(dict(zip(*texts, strict=True)))
+        self._sessions[number].provider.set_options(dict(zip(*texts, strict=True)))
+
+    def _sync(self, number: int) -> None:
+        self._sessions[number].provider.provider.sync()
+
+    def _copy(self, numbers: int, count: int) -> None:
+        self._devices.copy((c_int64 * count).from_address(numbers)[:])
+
+    # Profiles
+
+    def _start_profiling(self, number: int, profiler: int, offset: int) -> None:
+        session = self._sessions[number]
+        self._known_api.read_profile_functions()
+        session.profiles.start(profiler, offset)
+        self._swap_partitions(session)
+
+    def _end_profiling(self, number: int, profiler: int, events: int) -> None:
+        session = self._sessions[number]
+        session.profiles.end(self._known_api, profiler, events)
+        self._swap_partitions(session)
+
+    def _swap_partitions(self, session: _Session) -> None:
+        """Record the partitions of a session while it is profiled. Other runs pay nothing."""
+        for own in session.partitions:
+            partition = self._partitions[own]
+            plain = partition.partition if isinstance(partition, ProfiledPartition) else partition
+            self._partitions[own] = session.profiled(plain)
 
     def _release(self, kind: int, number: int) -> None:
         if kind == _PARTITION:
             self._partitions.pop(number, None)
         elif kind == _PROVIDER:
-            self._providers.pop(number, None)
+            if (session := self._sessions.pop(number, None)) is not None:
+                session.profiles.close()
         else:
             self._factories.pop(number, None)
 

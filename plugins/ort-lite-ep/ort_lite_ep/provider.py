@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar
 
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
 from ort_lite.compile.incidents import Incidents
+from ort_lite.dtypes import BITS
 from ort_lite.errors import OrtLiteError, ProviderError, describe
-from ort_lite.execute.execute import Executable
-from ort_lite.graph import Graph, Model, Node, TensorType
+from ort_lite.graph import Attr, Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.options.policies import RAISE, Policy, split
@@ -18,15 +20,20 @@ from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.partition import Partitioner
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
-from ort_lite.provider import Capability, ExecutionProvider, GraphView
+from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView
+from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Partition
+from ort_lite.session.context import read_files
 from ort_lite.session.preparation import open_session_memory
 from ort_lite.session.prepare import LaterProviders
-from ort_lite.session.settle import settle
+from ort_lite.session.settle import Settled, settle
 from ort_lite.session.simplify import fuser_of
+from ort_lite_ep.contexts import Context, ContextOptions, save_context
 from ort_lite_ep.graph import HostGraph
 from ort_lite_ep.reports import NodeReport, Report
 
+_UNMOVED = frozenset({"string", "float8_e8m0fnu", *BITS})
+"""Element types that onnxruntime does not copy between the host and a device: strings, and those that are newer than its copy."""
 REPORT = "report_path"
 """The provider option that names a file for the report."""
 OWN = "OrtLiteExecutionProvider"
@@ -50,14 +57,16 @@ class HostedProvider:
         name: the name under which the provider is registered in ort-lite.
         options: provider options, those of `ort_lite.options.policies` and `report_path` included.
         entries: the session's config entries.
+        contexts: whether the session saves compiled partitions, and where.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str], contexts: ContextOptions) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
         self.policy, own = split(given, name)
-        self.name, self.provider = name, create(DEFAULT if name == OWN else name, own)
+        self.name, self.contexts = name, contexts
+        self.provider = create(own_name(name), own)
         self._options = SessionOptions()
         for key, value in entries.items():
             self._options.add_session_config_entry(key, value)
@@ -69,10 +78,12 @@ class HostedProvider:
         self._failure: BaseException | None = None
 
     @property
-    def hears_runs(self) -> bool:
-        """Return True if the provider overrides a hook that is called around each run."""
+    def hears(self) -> int:
+        """Return which hooks the provider has, as flags of shim.c: 1 around runs, 2 after session creation, 4 `sync`."""
         cls = type(self.provider)
-        return any(getattr(cls, name) is not getattr(ExecutionProvider, name) for name in ("on_run_start", "on_run_end"))
+        hooks = {"on_run_start": 1, "on_run_end": 1, "on_session_initialization_end": 2, "sync": 1 | 4}
+        own = [flags for name, flags in hooks.items() if getattr(cls, name) is not getattr(ExecutionProvider, name)]
+        return reduce(or_, own, 0)
 
     # Claims
 
@@ -93,18 +104,23 @@ class HostedProvider:
     def _claim(self, read: HostGraph, parent: HostGraph | None) -> list[list[int]]:
         if parent is not None and self._takes_all(parent):
             return []
-        assignment = self._assign(read)
+        assignment = self._assign(read, is_body=parent is not None)
         partitions = [p for p in assignment.levels[0].partitions if p.provider is self.provider]
         self._note(read.model.graph, assignment, partitions)
         return [[read.addresses[node] for node in partition.nodes] for partition in partitions]
 
-    def _assign(self, read: HostGraph) -> Assignment:
+    def _assign(self, read: HostGraph, is_body: bool = False) -> Assignment:
         self._infer(read.model.graph)
         providers = [self.provider, _Host()]
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
         label = constraints.labels[0]
         for node in read.model.graph:
-            if (why := read.unreadable.get(node) or _foreign(node)) is not None:
+            if is_context(node) and node.attr("source", "") != self.provider.name:
+                node.attributes["source"] = Attr.of("source", _Host.name)  # onnxruntime passes it to its own provider
+            why = read.unreadable.get(node) or _foreign(node, self.provider.device)
+            if is_body and self.contexts.enable:
+                why = "onnxruntime saves no compiled nodes of bodies"
+            if why is not None:
                 constraints.exclusions.exclude(label, [node], why)
         partitioner = Partitioner(read.model.graph, providers, self._rules, constraints)
         while True:
@@ -153,7 +169,7 @@ class HostedProvider:
 
     # Partitions
 
-    def compile(self, model: Model) -> Executable:
+    def compile(self, model: Model) -> Settled:
         """Compile the nodes of a fused node. What the provider does not take now runs on ort-lite's CPU provider.
 
         Raises what `claim` failed with.
@@ -168,8 +184,7 @@ class HostedProvider:
         settled = settle(model, chosen, self._options, constraints, None, compiler)
         for warning in settled.warnings:
             incidents.report(warning)
-        assert settled.compiled is not None, "there is a compiler"
-        return settled.compiled.executable
+        return settled
 
     def _selection(self) -> Selection:
         if self.name == OWN:
@@ -177,6 +192,14 @@ class HostedProvider:
         last = create(DEFAULT, {})
         last.configure(self._options)
         return Selection((self.provider, last), (), (self.policy, Policy()), listed=False)
+
+    def save(self, settled: Settled, name: str, model_path: str) -> Context:
+        """Return a compiled partition in the form that is saved as node `name`. Raises ProviderError if it cannot be saved."""
+        return save_context(settled, self.provider, self.contexts, name, model_path)
+
+    def restore_files(self, model: Model, model_path: str) -> None:
+        """Read saved partitions that are in files beside the model."""
+        read_files(model.graph, model_path or self.contexts.path)
 
     # Runs
 
@@ -202,12 +225,21 @@ def _is_split(node: Node, assignment: Assignment, label: str) -> bool:
     return any(assignment.of(inner).provider != label for body in node.subgraphs() for inner in body.all_nodes())
 
 
-def _foreign(node: Node) -> str | None:
-    """Return the reason why a node cannot leave onnxruntime, or None: only tensors cross."""
+def _foreign(node: Node, device: Device) -> str | None:
+    """Return the reason why a node cannot leave onnxruntime, or None: only tensors cross, and only numbers to a device."""
     for value in (*node.inputs, *node.outputs, *node.captures()):
-        if value is not None and not isinstance(value.type, TensorType):
+        if value is None:
+            continue
+        if not isinstance(value.type, TensorType):
             return f"{value.name!r} is {value.type or 'of unknown type'}; only tensors cross between onnxruntime and a provider"
+        if device != CPU and value.type.dtype in _UNMOVED and value.constant is None:
+            return f"{value.name!r} is {value.type.dtype}, which onnxruntime does not move to {device}"
     return None
+
+
+def own_name(name: str) -> str:
+    """Return the name in ort-lite of a provider inside onnxruntime."""
+    return DEFAULT if name == OWN else name
 
 
 def registered_names() -> list[str]:

@@ -21,6 +21,13 @@ HOOKS: dict[str, Any] = {
     "run_start": CFUNCTYPE(c_void_p, c_int64, c_void_p),
     "run_end": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_bool),
     "set_options": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p, c_size_t),
+    "copy": CFUNCTYPE(c_void_p, c_void_p, c_size_t),
+    "free_block": CFUNCTYPE(None, c_int64),
+    "check_compatibility": CFUNCTYPE(c_void_p, c_int64, c_char_p, c_void_p),
+    "created": CFUNCTYPE(c_void_p, c_int64),
+    "sync": CFUNCTYPE(c_void_p, c_int64),
+    "start_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_int64),
+    "end_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p),
     "release": CFUNCTYPE(None, c_int, c_int64),
 }
 """The types of the hooks, in the order of `struct hooks` in shim.c."""
@@ -51,9 +58,12 @@ class Shim:
 
     def __init__(self, path: str = PATH) -> None:
         self._library = CDLL(path)
-        self.new_factory = self._function("new_factory", c_void_p, c_int64, c_char_p, c_char_p, c_char_p)
-        self.new_provider = self._function("new_provider", c_void_p, c_int64, c_char_p, c_bool)
-        self.new_partition = self._function("new_partition", c_void_p, c_int64)
+        self.new_factory = self._function("new_factory", c_void_p, c_int64, c_char_p, c_char_p, c_char_p, c_bool)
+        self.new_device = self._function("new_device", None, c_size_t, c_void_p)
+        self.new_provider = self._function("new_provider", c_void_p, c_int64, c_char_p, c_int)
+        self.set_compiler = self._function("set_compiler", None, c_void_p, c_char_p)
+        self.new_partition = self._function("new_partition", c_void_p, c_int64, c_bool)
+        self.place_output = self._function("place_output", c_void_p, c_void_p, c_size_t, c_char_p, c_size_t, c_void_p)
         self.output = self._function("output", c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_void_p)
         self.close = self._function("close", c_long)
         self.forget_calls = self._function("forget_calls", None)
