@@ -5,12 +5,17 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, cast
+from functools import cache
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
 from ort_lite.options.options import RunOptions
+from ort_lite.provider import ExecutionProvider
+from ort_lite.record import Record, field
+from ort_lite.session.settle import Settled
 from ort_lite_ep.c_api import VERSION, CApi
 from ort_lite_ep.graph import read_graph, read_parent
 from ort_lite_ep.partition import HostedPartition
@@ -30,6 +35,17 @@ class _FusionOptions(Structure):
     _fields_ = [("version", c_uint32), ("drop_constants", c_bool)]
 
 
+class Watch(Record, frozen=False, eq=False):
+    """A record of the calls that onnxruntime makes on one thread, for tests of providers.
+
+    `provider` is the instance that a new session uses. `settled` are its compiled graphs, and `errors` what calls raised.
+    """
+
+    provider: ExecutionProvider | None
+    settled: list[Settled] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+
 class Library:
     """The providers of this process that onnxruntime uses. Each object has a number, which C passes back. Thread-safe."""
 
@@ -39,7 +55,7 @@ class Library:
         self._factories: dict[int, tuple[str, int]] = {}
         self._providers: dict[int, HostedProvider] = {}
         self._partitions: dict[int, HostedPartition] = {}
-        self._pid = os.getpid()
+        self._pid, self._thread = os.getpid(), threading.local()
         self.reports = Reports()
         hooks = {name: self._guard(getattr(self, f"_{name}")) for name in HOOKS if name != "release"}
         self._shim.open(hooks | {"release": self._release})
@@ -58,6 +74,19 @@ class Library:
         self._lock = threading.Lock()
         self._shim.forget_calls()
 
+    @contextmanager
+    def watch(self, provider: ExecutionProvider | None = None) -> Iterator[Watch]:
+        """Watch the calls of this thread. A session that is created meanwhile uses the provider, if there is one."""
+        self._thread.watch = made = Watch(provider)
+        try:
+            yield made
+        finally:
+            del self._thread.watch
+
+    @property
+    def _watch(self) -> Watch | None:
+        return getattr(self._thread, "watch", None)
+
     def _guard(self, hook: Callable[..., None]) -> Callable[..., int | None]:
         """Return the hook for C: an exception becomes an error of onnxruntime with its message."""
 
@@ -65,8 +94,9 @@ class Library:
             try:
                 hook(*arguments)
             except BaseException as error:  # noqa: BLE001  nothing may leave through C; onnxruntime raises it again
-                assert self._api is not None, "the first hook has set it"
-                return self._api.status(_message(error))
+                if (watch := self._watch) is not None:
+                    watch.errors.append(error)
+                return self._known_api.status(_message(error))
             return None
 
         return call
@@ -108,7 +138,9 @@ class Library:
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
         name, _ = self._factories[number]
         own, entries = self._options(name, options)
-        hosted, made = HostedProvider(name, own, entries), next(self._numbers)
+        watch = self._watch
+        hosted = HostedProvider(name, own, entries, watch.provider if watch is not None else None)
+        made = next(self._numbers)
         self._providers[made] = hosted
         cast(provider, POINTER(c_void_p))[0] = self._shim.new_provider(made, name.encode(), hosted.hears_runs)
 
@@ -135,12 +167,15 @@ class Library:
         api, provider = self._known_api, self._providers[number]
         made = []
         for graph, node in zip(_pointers(graphs, count), _pointers(fused, count), strict=True):
-            executable = provider.compile(read_graph(api, graph, copies=True).model)
+            settled = provider.compile(read_graph(api, graph, copies=True).model)
+            if (watch := self._watch) is not None:
+                watch.settled.append(settled)
+            assert settled.compiled is not None, "there is a compiler"
             inputs, outputs = (
                 [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)]
                 for side in ("Inputs", "Outputs")
             )
-            made.append(HostedPartition(api, self._shim, executable, inputs, outputs))
+            made.append(HostedPartition(api, self._shim, settled.compiled.executable, inputs, outputs))
         for k, partition in enumerate(made):
             own = next(self._numbers)
             self._partitions[own] = partition
@@ -198,3 +233,9 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("ort-lite-ep")
+
+
+@cache
+def library() -> Library:
+    """Return the library of this process, which is loaded by the first call."""
+    return Library()

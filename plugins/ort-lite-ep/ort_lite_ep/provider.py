@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from ort_lite import log
 from ort_lite.compile.compile import Compiler
 from ort_lite.errors import OrtLiteError, ProviderError, describe
-from ort_lite.execute.execute import Executable
 from ort_lite.graph import Graph, Model, Node, TensorType
 from ort_lite.inference.annotate import annotate
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -20,7 +19,7 @@ from ort_lite.plugins.selection import DEFAULT, Selection, create, rules_of
 from ort_lite.provider import Capability, ExecutionProvider, GraphView
 from ort_lite.provider.provider import Partition
 from ort_lite.session.preparation import open_session_memory
-from ort_lite.session.settle import settle
+from ort_lite.session.settle import Settled, settle
 from ort_lite.session.simplify import fuser_of
 from ort_lite_ep.graph import HostGraph
 from ort_lite_ep.reports import NodeReport, Report
@@ -48,14 +47,21 @@ class HostedProvider:
         name: the name under which the provider is registered in ort-lite.
         options: provider options, those of `ort_lite.options.policies` and `report_path` included.
         entries: the session's config entries.
+        instance: the provider, if it was created before.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        entries: Mapping[str, str],
+        instance: ExecutionProvider | None = None,
+    ) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
         self.policy, own = split(given, name)
-        self.name, self.provider = name, create(DEFAULT if name == OWN else name, own)
+        self.name, self.provider = name, create(instance if instance is not None else DEFAULT if name == OWN else name, own)
         self._options = SessionOptions()
         for key, value in entries.items():
             self._options.add_session_config_entry(key, value)
@@ -137,15 +143,13 @@ class HostedProvider:
 
     # Partitions
 
-    def compile(self, model: Model) -> Executable:
+    def compile(self, model: Model) -> Settled:
         """Compile the nodes of a fused node. What the provider does not take now runs on ort-lite's CPU provider."""
         self._infer(model.graph)
         chosen = self._selection()
         constraints = constraints_of(chosen.providers, chosen.policies, (), self._options)
         compiler = Compiler(dict(zip(constraints.labels, chosen.policies, strict=True)), fuser_of(self._options))
-        settled = settle(model, chosen, self._options, constraints, None, compiler)
-        assert settled.compiled is not None, "there is a compiler"
-        return settled.compiled.executable
+        return settle(model, chosen, self._options, constraints, None, compiler)
 
     def _selection(self) -> Selection:
         if self.name == OWN:
