@@ -7,7 +7,7 @@ A plugin names its class by an entry point, and the kit creates it without argum
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -26,21 +26,34 @@ class Refused(NotSupported):
     """The host itself cannot run a model, with or without the provider under test."""
 
 
+class Outputs(list[Any]):
+    """The results of a run in another host than ort-lite. `alone()` computes those of the host without the provider."""
+
+    def __init__(self, results: Iterable[Any], alone: Callable[[], list[Any]]) -> None:
+        super().__init__(results)
+        self.alone = alone
+
+
 class Remark(Record):
-    """An observation about some models that is no finding, such as that the host lacks an operator."""
+    """An observation about some models that is no finding. `reasons` says of how many models each is true."""
 
     text: str
-    models: int
+    reasons: Mapping[str, int]
+
+    @property
+    def models(self) -> int:
+        """Return the number of models."""
+        return sum(self.reasons.values())
 
     def __str__(self) -> str:
-        return f"{self.models} models: {self.text}" if self.models > 1 else f"1 model: {self.text}"
+        return f"{self.text}: {self.models} ({', '.join(f'{count} {reason}' for reason, count in self.reasons.items())})"
 
 
 class Host:
     """ort-lite as a host. Other hosts derive from this class and override every method.
 
-    A session has `run(output_names, feeds, run_options)` and `close()`, as those of ort-lite. It raises Refused if the host
-    cannot run the model without the provider either, and the exceptions of the provider as they are.
+    A session has `run(output_names, feeds, run_options)` and `close()`, as those of ort-lite. `run` returns Outputs. It raises
+    Refused if the host cannot run the model without the provider either, and the exceptions of the provider as they are.
     """
 
     name: ClassVar[str] = ""

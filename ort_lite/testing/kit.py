@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.differences import compare
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
-from ort_lite.testing.hosts import Host, Refused, Remark, options, quiet
+from ort_lite.testing.hosts import Host, Remark, options, quiet
 from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import MOST, Steering
 
@@ -121,7 +121,7 @@ class Kit:
         self._models = models
         self._rtol, self._atol = rtol, atol
         self._remembered: dict[Any, Any] = {}
-        self._refused: Counter[str] = Counter()
+        self._excused: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     @cached_property
     def positive_cases(self) -> tuple[Case, ...]:
@@ -271,14 +271,13 @@ class Kit:
         """Create a session of the host with the provider first. A partition that fails to compile is an error here."""
         return self.host.session(_bytes(model), provider if provider is not None else self.make())
 
-    def excuse(self, refused: Refused) -> None:
-        """Count a result that is no finding, because the host refuses the model."""
-        self._refused[str(refused)] += 1
+    def excuse(self, what: str, reason: str) -> None:
+        """Count a result that is no finding, because of what the host does with the model."""
+        self._excused[f"models that {self.host.label} {what}"][reason] += 1
 
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what the host refused, and its own observations."""
-        refused = (Remark(f"refused by {self.host.label}: {text}", count) for text, count in self._refused.most_common())
-        return (*refused, *self.host.remarks())
+        """Return what was excused, and the host's own observations."""
+        return (*(Remark(text, dict(reasons.most_common())) for text, reasons in self._excused.items()), *self.host.remarks())
 
 
 def reference(model: Any) -> Session:

@@ -74,7 +74,7 @@ class Report(Record):
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
         head = {"provider": self.provider, "host": self.host, "claimed": self.claimed, "generated": self.generated}
         causes = [{"cause": cause.text, "findings": [_plain(one) for one in cause.findings]} for cause in self.causes]
-        remarks = [{"text": remark.text, "models": remark.models} for remark in self.remarks]
+        remarks = [{"text": remark.text, "models": remark.models, "reasons": dict(remark.reasons)} for remark in self.remarks]
         rest = {"absent": dict(self.absent), "remarks": remarks, "speed": speed}
         return {**head, "score": self.score, "causes": causes, "checks": found, **rest}
 

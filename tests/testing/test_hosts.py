@@ -29,11 +29,11 @@ class Elsewhere(Host):
 
     def session(self, model: Any, provider: ExecutionProvider) -> Any:
         if b"Neg" in model:
-            raise Refused("has no Neg")
+            raise Refused("without Neg")
         return super().session(model, provider)
 
     def remarks(self) -> tuple[Remark, ...]:
-        return (Remark("ran without the provider", 1),)
+        return (Remark("models without the provider", {"too small": 2, "too large": 1}),)
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +46,11 @@ def test_a_report_lists_what_has_no_place_and_what_was_refused() -> None:
     assert str(report).splitlines()[1:] == [
         "not in elsewhere 2.0: contract: no session",
         "not in elsewhere 2.0: saved: no files",
-        "1 model: refused by elsewhere 2.0: has no Neg",
-        "1 model: ran without the provider",
+        "models that elsewhere 2.0 refuses: 1 (1 without Neg)",
+        "models without the provider: 3 (2 too small, 1 too large)",
     ]
     assert report.title == "Worse in elsewhere 2.0" and report.passed and list(report.findings) == ["claims"]
-    assert report.remarks[0] == Remark("refused by elsewhere 2.0: has no Neg", 1)
+    assert report.remarks[0] == Remark("models that elsewhere 2.0 refuses", {"without Neg": 1})
 
 
 def test_checks_of_one_reason_share_a_line() -> None:
@@ -73,14 +73,14 @@ def test_a_finding_is_shown_again_in_the_same_host() -> None:
 def test_all_forms_of_a_report_name_the_host(capsys: pytest.CaptureFixture[str]) -> None:
     report = check_provider(BadProvider, operators=["Abs"], only=["contract", "claims"], host="elsewhere")
     page, suite = html(report), ElementTree.fromstring(junit(report))
-    assert "Worse in elsewhere 2.0" in page and "contract: no session" in page and "ran without the provider" in page
+    assert "Worse in elsewhere 2.0" in page and "contract: no session" in page and "2 too small" in page
     assert (suite.get("name"), suite.get("tests"), suite.get("skipped")) == ("Worse in elsewhere 2.0", "2", "1")
     [skipped] = suite.iter("skipped")
     assert skipped.get("message") == "not in elsewhere 2.0: no session"
     assert main(["check-provider", BAD, "--in", "elsewhere", "--operators", "Abs", "--only", "contract,claims", "--json"]) == 0
     told = parse(capsys.readouterr().out)
     assert told["host"] == "elsewhere 2.0" and told["absent"] == {"contract": "no session"}
-    assert told["remarks"] == [{"text": "ran without the provider", "models": 1}]
+    assert told["remarks"] == [{"text": "models without the provider", "models": 3, "reasons": {"too small": 2, "too large": 1}}]
 
 
 def test_a_report_of_ort_lite_names_no_host() -> None:

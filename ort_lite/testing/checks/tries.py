@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
-from ort_lite.testing.hosts import Refused
+from ort_lite.testing.hosts import Outputs, Refused
 from ort_lite.testing.kit import Kit, copy_feed
 
 OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
@@ -36,11 +36,20 @@ def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: Executio
 
 
 def problem(kit: Kit, got: Any, wanted: Sequence[Any], case: Case | None = None) -> str | None:
-    """Describe the exception, or the difference from the expected results. None if there is neither, or if the host refuses."""
+    """Describe the exception, or the difference from the expected results. None if there is neither, or if the host is the cause.
+
+    A host is the cause if it refuses the model, or gives the same results without the provider.
+    """
     if isinstance(got, Refused):
-        kit.excuse(got)
+        kit.excuse("refuses", str(got))
         return None
-    return format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)
+    text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)
+    if text is not None and isinstance(got, Outputs):
+        alone = call_for(got.alone)
+        if not isinstance(alone, Exception) and kit.differs(got, alone, case) is None:
+            kit.excuse("computes otherwise by itself", text)
+            return None
+    return text
 
 
 def format_exception(error: Exception) -> str:

@@ -9,22 +9,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ort_lite.dtypes import Array, to_onnx
+from ort_lite.dtypes import Array, from_onnx, to_onnx
 from ort_lite.errors import ProviderError, RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider import ExecutionProvider
 from ort_lite.testing.checks.tries import call_for
-from ort_lite.testing.hosts import Host, Refused, Remark, constants_of, options
+from ort_lite.testing.hosts import Host, Outputs, Refused, Remark, constants_of, options
 from ort_lite_ep import get_library_path
 from ort_lite_ep.library import Watch, library
 from ort_lite_ep.provider import OWN, registered_names
-from ort_lite_ep.tensors import DTYPES, array_at, contents, unpacked
+from ort_lite_ep.reports import Report
+from ort_lite_ep.tensors import DTYPES, array_at, contents, to_host, unpacked
 
 _CPU = "CPUExecutionProvider"
 _WITHOUT_NUMPY = ("bfloat16", "float8", "float4", "int4", "int2")
 """Parts of the names of types that onnxruntime does not take as arrays."""
+_REASONS = {
+    r"(?:implementation|kernel) for (\w+\(\d+\))": "without a kernel for {0}",
+    r"Fatal error: (\S+?)\(-?\d+\) is not a registered": "with the unknown operator {0}",
+    r"No Op registered for (\w+) with domain_version of (\d+)": "with the unknown operator {0}({1})",
+    r"Op \((\w+)\) \[ShapeInferenceError\] (.*)": "with an invalid {0}: {1}",
+    r"MLDataType for: tensor\((\w+)\) is not": "with {0}",
+    r"Type 'tensor\((\w+)\)' of input parameter .* of operator \((\w+)\)": "with {1} of {0}",
+    r"while running (\w+) node.*(?: was false\.|Status Message:) (.*)": "failing in {0}: {1}",
+    r" was false\. (.*)": "failing: {0}",
+}
+"""Patterns of onnxruntime's messages, and what a report says of each."""
 _TERMINATED = "terminate flag"
 """A part of onnxruntime's message for a run that was terminated."""
 _UNASKED = "it asks the provider itself, and creates no session"
@@ -60,8 +72,7 @@ class OnnxRuntimeHost(Host):
         made = HostedSession(partial(self._create, model), name, provider)
         self._sessions += 1
         if not made.watch.settled:
-            (report,) = library().reports.find(name)[-1:]
-            self._idle["; ".join(dict.fromkeys(node.reason for node in report.declined)) or "it computed all nodes itself"] += 1
+            self._idle[_codes(library().reports.find(name)[-1]) or "without a node to ask about"] += 1
         return made
 
     def provider(self, session: Any) -> ExecutionProvider:
@@ -83,8 +94,9 @@ class OnnxRuntimeHost(Host):
         return [value for settled in session.watch.settled for value in constants_of(settled.assignment)]
 
     def remarks(self) -> tuple[Remark, ...]:
-        """Return for how many models onnxruntime gave the provider no node."""
-        return tuple(Remark(f"of {self._sessions}, without the provider: {text}", count) for text, count in self._idle.most_common())
+        """Return for how many models the provider got no node, by the codes of its reasons."""
+        idle = dict(self._idle.most_common())
+        return (Remark(f"models of {self._sessions} without a node that the provider takes", idle),) if idle else ()
 
     def _register(self, name: str, cls: type[ExecutionProvider]) -> None:
         """Register the library for a provider, which need not be installed."""
@@ -120,7 +132,7 @@ class HostedSession:
 
     def __init__(self, create: Callable[..., Any], name: str, provider: ExecutionProvider) -> None:
         self._create = create
-        with library().watch(provider) as self.watch:
+        with library().watch(provider, options()) as self.watch:
             made = call_for(partial(create, name))
         if isinstance(made, Exception):
             raise _cause(made, self.watch, create)
@@ -128,19 +140,29 @@ class HostedSession:
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: RunOptions | None = None
-    ) -> list[Any]:
+    ) -> Outputs:
         """Run the model. Raises Refused, RunTerminated, and what the provider or onnxruntime raises."""
         with library().watch() as watch:
             got = call_for(partial(_run, self._session, output_names, feeds, run_options))
+        alone = partial(self._run_alone, output_names, feeds)
         if isinstance(got, Exception):
-            raise _cause(got, watch, lambda: _run(self._create(), output_names, feeds))
-        results: list[Any] = got
-        return results
+            raise _cause(got, watch, alone)
+        return Outputs(got, alone)
+
+    def _run_alone(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
+        """Run the model without the provider."""
+        return _run(self._create(), output_names, feeds)
 
     def close(self) -> None:
         """Release onnxruntime's session, and with it the compiled partitions."""
         self._session = None
         self.watch.settled.clear()
+
+
+def _codes(report: Report) -> str:
+    """Return how a provider declined all nodes: "declined operator, type"."""
+    codes = sorted({node.reason.partition(":")[0].removeprefix("declined ") for node in report.declined})
+    return f"declined {', '.join(codes)}" if codes else ""
 
 
 def _cause(error: Exception, watch: Watch, alone: Callable[[], Any]) -> BaseException:
@@ -153,9 +175,12 @@ def _cause(error: Exception, watch: Watch, alone: Callable[[], Any]) -> BaseExce
 
 
 def _reason(error: Exception) -> str:
-    """Return the part of onnxruntime's message that is the same for all models with one operator or type."""
-    text = str(error).rpartition("[ONNXRuntimeError] : ")[2].partition("\n")[0]
-    return re.sub(r"\bnode\b.*? \(?'?[^ ]*|'[^']*'", "...", text.split(" : ", 2)[-1])
+    """Return the operator or type that onnxruntime's message names, or the end of the message."""
+    text = " ".join(str(error).split())
+    for pattern, form in _REASONS.items():
+        if (found := re.search(pattern, text)) is not None:
+            return form.format(*found.groups())
+    return text.split(" : ", 2)[-1]
 
 
 def _run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, Any], given: RunOptions | None = None) -> list[Any]:
@@ -167,7 +192,8 @@ def _run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, A
         options = onnxruntime.RunOptions()
         options.terminate = given.terminate
     if not any(part in one.type for one in (*session.get_inputs(), *session.get_outputs()) for part in _WITHOUT_NUMPY):
-        found: list[Any] = session.run(output_names, feeds, options)
+        arrays = {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in feeds.items()}
+        found: list[Any] = session.run(output_names, arrays, options)
         return found
     values = {name: _value(np.asarray(array)) for name, array in feeds.items()}
     names = output_names or [one.name for one in session.get_outputs()]
@@ -180,8 +206,8 @@ def _value(array: Array) -> Any:
 
     if array.dtype.kind in "OUS":
         return OrtValue.ortvalue_from_numpy(array)
-    code = to_onnx(array.dtype.name)
-    made, filled = OrtValue.ortvalue_from_shape_and_type(array.shape, code), contents(array, code)
+    name = array.dtype.name
+    made, filled = OrtValue.ortvalue_from_shape_and_type(array.shape, to_onnx(name)), contents(array, to_host(name))
     if filled.nbytes:
         ctypes.memmove(made.data_ptr(), filled.ctypes.data, filled.nbytes)
     return made
@@ -189,10 +215,10 @@ def _value(array: Array) -> Any:
 
 def _array(value: Any) -> Array:
     """Return the elements of an OrtValue, copied."""
-    code = value.element_type()
     if value.data_type() == "tensor(string)":
         found: Array = value.numpy()
         return found
+    code = to_host(from_onnx(value.element_type()))
     if DTYPES[code] is None:
         return unpacked(value.data_ptr(), code, value.shape())
     return array_at(value.data_ptr(), code, value.shape()).copy()

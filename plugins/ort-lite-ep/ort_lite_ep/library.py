@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
-from ort_lite.options.options import RunOptions
+from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider import ExecutionProvider
 from ort_lite.record import Record, field
 from ort_lite.session.settle import Settled
@@ -38,10 +38,12 @@ class _FusionOptions(Structure):
 class Watch(Record, frozen=False, eq=False):
     """A record of the calls that onnxruntime makes on one thread, for tests of providers.
 
-    `provider` is the instance that a new session uses. `settled` are its compiled graphs, and `errors` what calls raised.
+    `provider` is the instance that a new session uses, with `options` besides those that onnxruntime passes on. `settled` are its
+    compiled graphs, and `errors` what calls raised.
     """
 
     provider: ExecutionProvider | None
+    options: SessionOptions | None
     settled: list[Settled] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
 
@@ -75,9 +77,9 @@ class Library:
         self._shim.forget_calls()
 
     @contextmanager
-    def watch(self, provider: ExecutionProvider | None = None) -> Iterator[Watch]:
-        """Watch the calls of this thread. A session that is created meanwhile uses the provider, if there is one."""
-        self._thread.watch = made = Watch(provider)
+    def watch(self, provider: ExecutionProvider | None = None, options: SessionOptions | None = None) -> Iterator[Watch]:
+        """Watch the calls of this thread. A session that is created meanwhile uses the provider and the options, if given."""
+        self._thread.watch = made = Watch(provider, options)
         try:
             yield made
         finally:
@@ -138,9 +140,8 @@ class Library:
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
         name, _ = self._factories[number]
         own, entries = self._options(name, options)
-        watch = self._watch
-        hosted = HostedProvider(name, own, entries, watch.provider if watch is not None else None)
-        made = next(self._numbers)
+        watch, made = self._watch or Watch(None, None), next(self._numbers)
+        hosted = HostedProvider(name, own, entries, watch.provider, watch.options)
         self._providers[made] = hosted
         cast(provider, POINTER(c_void_p))[0] = self._shim.new_provider(made, name.encode(), hosted.hears_runs)
 

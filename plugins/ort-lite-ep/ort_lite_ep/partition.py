@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array, to_numpy, to_onnx
+from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.execute import Executable
 from ort_lite.graph import TensorType, Value
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.shim import Shim
-from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, unpacked, write_strings
+from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, to_host, unpacked, write_strings
 
 _HEAD = 4  # the numbers before the dimensions of an input, see `describe` in shim.c
 
@@ -77,4 +77,4 @@ class HostedPartition:
 
 def _dtype_of(value: Value) -> "tuple[np.dtype[Any], int]":
     assert isinstance(value.type, TensorType), "nodes with other results are not offered"
-    return to_numpy(value.type.dtype), to_onnx(value.type.dtype)
+    return to_numpy(value.type.dtype), to_host(value.type.dtype)

@@ -48,6 +48,7 @@ class HostedProvider:
         options: provider options, those of `ort_lite.options.policies` and `report_path` included.
         entries: the session's config entries.
         instance: the provider, if it was created before.
+        base: the options of the session to which the entries are added, if they are known.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class HostedProvider:
         options: Mapping[str, Any],
         entries: Mapping[str, str],
         instance: ExecutionProvider | None = None,
+        base: SessionOptions | None = None,
     ) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
         self.policy, own = split(given, name)
         self.name, self.provider = name, create(instance if instance is not None else DEFAULT if name == OWN else name, own)
-        self._options = SessionOptions()
+        self._options = SessionOptions() if base is None else base
         for key, value in entries.items():
             self._options.add_session_config_entry(key, value)
         open_session_memory(self._options)

@@ -66,8 +66,18 @@ class Doubling(ExecutionProvider):
         return [inputs[0] * 2]
 
 
+class Copying(Doubling):
+    """Copies instead."""
+
+    name: ClassVar[str] = "CopyingExecutionProvider"
+    operators: ClassVar[tuple[str, ...]] = ("Identity",)
+
+    def double(self, inputs: Any) -> Any:
+        return [inputs[0].copy()]
+
+
 def model(text: str) -> bytes:
-    made: bytes = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> m {text}').SerializeToString()
+    made: bytes = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> m {text}').SerializeToString()
     return made
 
 
@@ -118,7 +128,7 @@ def test_a_run_that_is_terminated_is_terminated(host: OnnxRuntimeHost) -> None:
 def test_tensors_of_every_type_cross(host: OnnxRuntimeHost, dtype: str) -> None:
     import ml_dtypes
 
-    session = host.session(model(f"({dtype}[3] x) => ({dtype}[3] y) {{ y = Identity(x) }}"), Doubling())
+    session = host.session(model(f"({dtype}[3] x) => ({dtype}[3] y) {{ y = Identity(x) }}"), Copying())
     names = {"float8e4m3fn": "float8_e4m3fn", "string": object}
     x = np.array([1, 2, 3]).astype(getattr(ml_dtypes, str(names.get(dtype, dtype)), names.get(dtype, dtype)))
     x = x.astype(str).astype(object) if dtype == "string" else x
@@ -130,7 +140,7 @@ def test_tensors_of_every_type_cross(host: OnnxRuntimeHost, dtype: str) -> None:
 
 
 def test_an_operator_that_onnxruntime_lacks_is_refused(host: OnnxRuntimeHost) -> None:
-    with pytest.raises(Refused, match="Unheard"):
+    with pytest.raises(Refused, match="unknown operator .*Unheard"):
         host.session(model("(float[N] x) => (float[N] y) { a = Abs(x)  y = Unheard(a) }"), Doubling())
 
 
