@@ -69,7 +69,7 @@ def junit(report: Report) -> str:
     """
     failed, absent = sum(map(bool, report.findings.values())), report.absent
     counts = {"tests": len(report.findings) + len(absent), "failures": failed, "skipped": len(absent), "errors": 0}
-    suite = Element("testsuite", name=report.title, **{name: str(count) for name, count in counts.items()})
+    suite = Element("testsuite", {"name": report.title, **{name: str(count) for name, count in counts.items()}})
     for name, found in report.findings.items():
         case = SubElement(suite, "testcase", classname=report.title, name=name)
         if found:

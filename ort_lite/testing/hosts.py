@@ -7,7 +7,7 @@ A plugin names its class by an entry point, and the kit creates it without argum
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -60,6 +60,8 @@ class Host:
     """The name of the entry point; "" for ort-lite."""
     label: str = ""
     """The name and version in reports."""
+    others: Sequence[ExecutionProvider] = ()
+    """Providers that stand for those of the host when the kit asks which nodes of a model the provider takes."""
     absent: ClassVar[Mapping[str, str]] = {}
     """The checks that have no place in the host, each with the reason."""
     aliases: ClassVar[Mapping[str, str]] = {}

@@ -100,7 +100,7 @@ class Kit:
     does (1e-3 and 1e-5), for devices that compute with fewer bits. Sessions use `use_deterministic_compute`, so that a device
     avoids faster, non-repeatable kernels. `models` are those of another kit, to be shared. `known` holds deviations by check (of
     generated models) and operator; one that does not occur is a finding too, so that fixed ones are removed. `host` creates the
-    sessions of the provider; claims are always asked for in ort-lite.
+    sessions of the provider.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Kit:
 
         try:
             with quiet():
-                assignment = plan(_bytes(case.model), [self._probe], options()).assignment
+                assignment = plan(_bytes(case.model), [self._probe, *self.host.others], options()).assignment
         except OrtLiteError:
             return ()  # what fails is found where sessions are made
         name = next(iter(assignment.providers))

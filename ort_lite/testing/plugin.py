@@ -24,7 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ort-lite", "conformance of an execution provider")
     group.addoption("--provider", metavar="MODULE:CLASS", help="the execution provider to check")
     group.addoption("--provider-options", metavar="JSON", default="{}", help="its options, an object")
-    group.addoption("--provider-in", metavar="HOST", default="", help="the runtime of the sessions: onnxruntime, with ort-lite-ep")
+    group.addoption(
+        "--provider-in", metavar="HOST", default="", help="the runtime of the sessions: onnxruntime, with ort-lite-ep"
+    )
     group.addoption("--operators", metavar="A,B", default="", help="only node tests of these operators")
     group.addoption("--rtol", metavar="X", type=float, default=0.0, help="relative difference allowed beyond a node test's own")
     group.addoption("--atol", metavar="X", type=float, default=0.0, help="absolute difference allowed beyond a node test's own")

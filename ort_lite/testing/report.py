@@ -156,9 +156,7 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
                 np.savez(path.with_name(f"{path.name}.run-{run}.npz"), **arrays)
 
 
-def report_of(
-    kit: Kit, findings: Mapping[str, tuple[Finding, ...]], absent: Mapping[str, str], speed: bool = False
-) -> Report:
+def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], absent: Mapping[str, str], speed: bool = False) -> Report:
     """Return the report of the checks; for one generated model alone, no node test is counted.
 
     What the provider raises meanwhile is a finding of the check "report".

@@ -46,11 +46,11 @@ def test_a_report_lists_what_has_no_place_and_what_was_refused() -> None:
     assert str(report).splitlines()[1:] == [
         "not in elsewhere 2.0: contract: no session",
         "not in elsewhere 2.0: saved: no files",
-        "models that elsewhere 2.0 refuses: 1 (1 without Neg)",
+        "models that elsewhere 2.0 refuses: 2 (2 without Neg)",
         "models without the provider: 3 (2 too small, 1 too large)",
     ]
     assert report.title == "Worse in elsewhere 2.0" and report.passed and list(report.findings) == ["claims"]
-    assert report.remarks[0] == Remark("models that elsewhere 2.0 refuses", {"without Neg": 1})
+    assert report.remarks[0] == Remark("models that elsewhere 2.0 refuses", {"without Neg": 2})
 
 
 def test_checks_of_one_reason_share_a_line() -> None:
@@ -80,7 +80,9 @@ def test_all_forms_of_a_report_name_the_host(capsys: pytest.CaptureFixture[str])
     assert main(["check-provider", BAD, "--in", "elsewhere", "--operators", "Abs", "--only", "contract,claims", "--json"]) == 0
     told = parse(capsys.readouterr().out)
     assert told["host"] == "elsewhere 2.0" and told["absent"] == {"contract": "no session"}
-    assert told["remarks"] == [{"text": "models without the provider", "models": 3, "reasons": {"too small": 2, "too large": 1}}]
+    assert told["remarks"] == [
+        {"text": "models without the provider", "models": 3, "reasons": {"too small": 2, "too large": 1}}
+    ]
 
 
 def test_a_report_of_ort_lite_names_no_host() -> None:

@@ -6,8 +6,6 @@ from pathlib import PurePath
 from traceback import walk_tb
 from typing import Any
 
-import numpy as np
-
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
 from ort_lite.testing.hosts import Outputs, Refused

@@ -36,9 +36,7 @@ Answers = dict[Any, tuple[str, ...]]
 class SharingKit(Kit):
     """A kit that knows the claims of some cases; of the models it shows one in `every`."""
 
-    def __init__(
-        self, provider: Any, operators: Sequence[str], healthy: "Healthy", known: Answers, every: int = 1
-    ) -> None:
+    def __init__(self, provider: Any, operators: Sequence[str], healthy: "Healthy", known: Answers, every: int = 1) -> None:
         super().__init__(provider, operators, models=healthy.models, host=healthy.host)
         self.answers, self.every = known, every
 

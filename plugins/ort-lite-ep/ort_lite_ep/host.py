@@ -19,7 +19,7 @@ from ort_lite.testing.checks.tries import call_for
 from ort_lite.testing.hosts import Host, Outputs, Refused, Remark, constants_of, options
 from ort_lite_ep import get_library_path
 from ort_lite_ep.library import Watch, library
-from ort_lite_ep.provider import OWN, registered_names
+from ort_lite_ep.provider import OWN, Remainder, registered_names
 from ort_lite_ep.reports import Report
 from ort_lite_ep.tensors import DTYPES, array_at, contents, to_host, unpacked
 
@@ -62,6 +62,7 @@ class OnnxRuntimeHost(Host):
             raise ProviderError(f"onnxruntime {onnxruntime.__version__} has no plugins; install onnxruntime 1.24 or later")
         self._runtime = onnxruntime
         self.label = f"onnxruntime {onnxruntime.__version__}"
+        self.others = (Remainder(),)
         self._sessions = 0
         self._idle: Counter[str] = Counter()
 
@@ -183,7 +184,9 @@ def _reason(error: Exception) -> str:
     return text.split(" : ", 2)[-1]
 
 
-def _run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, Any], given: RunOptions | None = None) -> list[Any]:
+def _run(
+    session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, Any], given: RunOptions | None = None
+) -> list[Any]:
     """Run a session of onnxruntime with arrays, or with OrtValues if NumPy lacks one of the types."""
     options = None
     if given is not None:

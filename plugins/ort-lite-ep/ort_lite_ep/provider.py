@@ -30,7 +30,7 @@ OWN = "OrtLiteExecutionProvider"
 """The name inside onnxruntime of ort-lite's CPU provider, whose own name onnxruntime gives to its own."""
 
 
-class _Host(ExecutionProvider):
+class Remainder(ExecutionProvider):
     """Stands for onnxruntime while nodes are assigned: takes what the provider leaves."""
 
     name: ClassVar[str] = "onnxruntime"
@@ -95,7 +95,7 @@ class HostedProvider:
 
     def _assign(self, read: HostGraph) -> Assignment:
         self._infer(read.model.graph)
-        providers = [self.provider, _Host()]
+        providers = [self.provider, Remainder()]
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
         label = constraints.labels[0]
         for node in read.model.graph:

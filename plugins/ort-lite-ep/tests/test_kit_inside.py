@@ -18,6 +18,7 @@ from ort_lite_accelerator.operators import SINCE
 from ort_lite_ep.host import OnnxRuntimeHost
 
 from ort_lite.__main__ import main
+from ort_lite.dtypes import ort_name, to_numpy
 from ort_lite.errors import RunTerminated
 from ort_lite.options import RunOptions
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Rejection
@@ -124,14 +125,11 @@ def test_a_run_that_is_terminated_is_terminated(host: OnnxRuntimeHost) -> None:
     assert session.run(None, {"x": X})[0].tolist() == [-2, 4]
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8e4m3fn", "int4", "uint4", "string", "float16", "int64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint4", "string", "float16", "int64"])
 def test_tensors_of_every_type_cross(host: OnnxRuntimeHost, dtype: str) -> None:
-    import ml_dtypes
-
-    session = host.session(model(f"({dtype}[3] x) => ({dtype}[3] y) {{ y = Identity(x) }}"), Copying())
-    names = {"float8e4m3fn": "float8_e4m3fn", "string": object}
-    x = np.array([1, 2, 3]).astype(getattr(ml_dtypes, str(names.get(dtype, dtype)), names.get(dtype, dtype)))
-    x = x.astype(str).astype(object) if dtype == "string" else x
+    name = ort_name(dtype).removeprefix("tensor(").removesuffix(")")
+    session = host.session(model(f"({name}[3] x) => ({name}[3] y) {{ y = Identity(x) }}"), Copying())
+    x = np.array(["1", "", "ü"], object) if dtype == "string" else np.array([1, 2, 3]).astype(to_numpy(dtype))
     (y,) = session.run(None, {"x": x})
     assert y.dtype == x.dtype and y.tolist() == x.tolist()
 
@@ -140,7 +138,7 @@ def test_tensors_of_every_type_cross(host: OnnxRuntimeHost, dtype: str) -> None:
 
 
 def test_an_operator_that_onnxruntime_lacks_is_refused(host: OnnxRuntimeHost) -> None:
-    with pytest.raises(Refused, match="unknown operator .*Unheard"):
+    with pytest.raises(Refused, match=r"unknown operator Unheard\(21\)"):
         host.session(model("(float[N] x) => (float[N] y) { a = Abs(x)  y = Unheard(a) }"), Doubling())
 
 
