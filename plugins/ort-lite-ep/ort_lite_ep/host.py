@@ -129,6 +129,7 @@ class HostedSession:
 
     Raises:
         Refused: onnxruntime cannot load the model without the provider either.
+        Exception: what the provider raised, also if onnxruntime did without it.
     """
 
     def __init__(self, create: Callable[..., Any], name: str, provider: ExecutionProvider) -> None:
@@ -137,6 +138,8 @@ class HostedSession:
             made = call_for(partial(create, name))
         if isinstance(made, Exception):
             raise _cause(made, self.watch, create)
+        if self.watch.errors:  # onnxruntime goes on without a provider that fails to say what it takes
+            raise self.watch.errors[0]
         self._session: Any = made
 
     def run(

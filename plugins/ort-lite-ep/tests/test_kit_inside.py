@@ -53,6 +53,8 @@ class Doubling(ExecutionProvider):
         self.defect = defect
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        if self.defect == "get_capability":
+            raise IndexError("the driver's error")
         for node in graph:
             yield Capability([node]) if node.op_type in self.operators else Rejection(node, "operator", "knows three")
 
@@ -115,6 +117,11 @@ def test_constants_of_fused_nodes_are_those_of_the_model(host: OnnxRuntimeHost) 
 def test_an_error_of_the_provider_arrives_with_its_line(host: OnnxRuntimeHost, defect: str, message: str) -> None:
     (finding, *_) = CHECKS["claims"](Kit(partial(Doubling, defect=defect), ["Abs"], host=host))
     assert message in finding.text and "test_kit_inside.py:" in finding.text
+
+
+def test_an_error_that_onnxruntime_hides_is_raised(host: OnnxRuntimeHost) -> None:
+    with pytest.raises(Exception, match="the driver's error"):
+        host.session(ABS, Doubling(defect="get_capability"))
 
 
 def test_a_run_that_is_terminated_is_terminated(host: OnnxRuntimeHost) -> None:
@@ -191,7 +198,7 @@ def test_the_host_is_an_entry_point() -> None:
 
 @pytest.fixture(scope="module")
 def accelerator(host: OnnxRuntimeHost) -> Kit:
-    return Kit(AcceleratorExecutionProvider, SINCE, models=GeneratedModels(most=240), host=host)
+    return Kit(AcceleratorExecutionProvider, SINCE, models=GeneratedModels(most=120), host=host)
 
 
 @pytest.mark.parametrize("check", IN_SESSIONS)
@@ -199,20 +206,26 @@ def test_the_accelerator_passes(check: str, accelerator: Kit) -> None:
     assert run(CHECKS[check], accelerator) == []
 
 
-CPU_SAMPLE = ("Add", "Cast", "Concat", "Conv", "Gather", "If", "LayerNormalization", "MatMul", "QuantizeLinear", "TopK")
+CPU_SAMPLE = ("Cast", "Gather", "If", "LayerNormalization", "MatMul", "TopK")
 
 
 def test_ort_lites_cpu_provider_passes_a_sample() -> None:
     from ort_lite_cpu import CPUExecutionProvider
 
-    kit = Kit(CPUExecutionProvider, CPU_SAMPLE, models=GeneratedModels(most=60), host=OnnxRuntimeHost())
+    kit = Kit(CPUExecutionProvider, CPU_SAMPLE, models=GeneratedModels(most=24), host=OnnxRuntimeHost())
     assert [finding for check in IN_SESSIONS for finding in run(CHECKS[check], kit)] == []
 
 
 # Planted bugs
 
-KINDS = ("claims", "constants", "attributes", "numbers", "graphs", "sizes", "threads", "statelessness")
-PLANTED = [name for name, bug in bugs.planted.BUGS.items() if bug.check in KINDS]
+UNSEEN = {"termination_raises_an_error_of_its_own": "onnxruntime ends the run before the provider hears of it"}
+FOUND = {name: bug.check for name, bug in bugs.planted.BUGS.items() if bug.check in IN_SESSIONS and name not in UNSEEN}
+FREQUENT = ("attributes", "numbers", "graphs")
+"""The kinds of more than three bugs. A quarter of them is planted here, because all of them take minutes."""
+PLANTED = [
+    *(name for name, check in FOUND.items() if check not in FREQUENT),
+    *[name for name, check in FOUND.items() if check in FREQUENT][::4],
+]
 
 
 @pytest.fixture(scope="module")
