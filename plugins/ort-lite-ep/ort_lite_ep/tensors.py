@@ -39,7 +39,7 @@ _READ, _WRITE = 0x100, 0x200
 
 
 class Dtypes(dict[int, "tuple[np.dtype[Any], int] | None"]):
-    """By code of onnxruntime: the type of an array over such a tensor and its bytes per element.
+    """The type of an array over a tensor and its bytes per element, by onnxruntime's code.
 
     None for types whose elements are no whole bytes, and for strings.
     """
