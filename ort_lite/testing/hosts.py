@@ -96,8 +96,8 @@ def find_host(name: str) -> Host:
     """Return a new host of a name; "" is ort-lite.
 
     Raises:
-        InvalidArgument: no installed plugin has the host.
-        ProviderError: what the plugin needs is missing, or it is no host.
+        InvalidArgument: no installed plugin has the host, or a package that it needs is missing.
+        ProviderError: the plugin cannot be imported, or names something else than a host.
     """
     if not name:
         return Host()

@@ -16,6 +16,7 @@ from ort_lite.testing.hosts import Host, Refused, Remark, find_host
 from tests.testing.bad_provider import BadProvider
 from tests.tools.cli.output import parse
 
+pytestmark = pytest.mark.slow
 BAD = "tests.testing.bad_provider:BadProvider"
 
 

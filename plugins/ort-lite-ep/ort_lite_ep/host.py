@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ort_lite.dtypes import Array, from_onnx, to_onnx
-from ort_lite.errors import ProviderError, RunTerminated
+from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
@@ -57,9 +57,9 @@ class OnnxRuntimeHost(Host):
         try:
             import onnxruntime
         except ImportError as error:
-            raise ProviderError("the package onnxruntime is missing; install onnxruntime 1.24 or later") from error
+            raise InvalidArgument("the package onnxruntime is missing; install onnxruntime 1.24 or later") from error
         if not hasattr(onnxruntime, "register_execution_provider_library"):
-            raise ProviderError(f"onnxruntime {onnxruntime.__version__} has no plugins; install onnxruntime 1.24 or later")
+            raise InvalidArgument(f"onnxruntime {onnxruntime.__version__} has no plugins; install onnxruntime 1.24 or later")
         self._runtime = onnxruntime
         self.label = f"onnxruntime {onnxruntime.__version__}"
         self.others = (Remainder(),)

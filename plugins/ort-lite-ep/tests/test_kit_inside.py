@@ -193,6 +193,12 @@ def test_the_host_is_an_entry_point() -> None:
     assert isinstance(find_host("onnxruntime"), OnnxRuntimeHost)
 
 
+def test_one_line_says_that_onnxruntime_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert main(["check-provider", "CPUExecutionProvider", "--in", "onnxruntime"]) == 2
+    assert "the package onnxruntime is missing; install onnxruntime 1.24 or later" in capsys.readouterr().err
+
+
 # Providers
 
 
