@@ -17,6 +17,7 @@ _LONG = 2.0
 """The duration in seconds after which a slow import is logged, because the user is waiting."""
 PROVIDERS = "ort_lite.providers"
 TRANSFORMS = "ort_lite.transforms"
+HOSTS = "ort_lite.hosts"
 
 
 class EntryPoint(Record):
@@ -100,7 +101,7 @@ def _read(directory: str) -> list[EntryPoint]:
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
             group = line[1:-1].strip()
-        elif group in (PROVIDERS, TRANSFORMS) and "=" in line and not line.startswith(("#", ";")):
+        elif group in (PROVIDERS, TRANSFORMS, HOSTS) and "=" in line and not line.startswith(("#", ";")):
             name, _, value = line.partition("=")
             entries.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip(), directory))
     return entries

@@ -26,7 +26,7 @@ from ort_lite.inference.shape_rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.traits import Traits
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
 from ort_lite.plugins.additions import new_rules, new_schemas
-from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
+from ort_lite.plugins.entry_points import HOSTS, PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
 from ort_lite.plugins.hooks import answers_of
 
 if TYPE_CHECKING:
@@ -215,6 +215,19 @@ class Registry:
         found = next(iter(named or asked), None)
         return " ".join(os.path.basename(found.origin).rpartition(".")[0].split("-")[:2]) if found else "a plugin"
 
+    def host(self, name: str) -> Any:
+        """Load the host of a name, a runtime in which the conformance kit can test providers.
+
+        Raises InvalidArgument if no installed plugin has it, and ProviderError if its import fails.
+        """
+        entries = {entry.name: entry for entry in self._entry_points(HOSTS)}
+        if name not in entries:
+            raise InvalidArgument(
+                f"no installed plugin runs providers in {name!r}{hint(name, entries)} (installed: {', '.join(entries) or 'none'}); "
+                "for onnxruntime, install the packages onnxruntime and ort-lite-ep"
+            )
+        return entries[name].load()
+
     def _find(self, name: str) -> "type[ExecutionProvider] | None":
         if name in self._registered:
             return self._registered[name]
@@ -335,3 +348,4 @@ available_providers = _process.available_providers
 installed_providers = _process.installed_providers
 list_provider_names = _process.list_provider_names
 origin = _process.origin
+host = _process.host

@@ -17,10 +17,10 @@ def html(report: Report) -> str:
     passed = sum(not found for found in report.findings.values())
     claimed = f"{report.claimed} node tests and {report.generated} generated models claimed"
     head = f"{passed} of {len(report.findings)} checks passed; {claimed}"
-    title = escape(report.provider)
+    title = escape(report.title)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>\n'
-        f"<body><h1>{title}</h1><p>{head}</p>\n<h2>Checks</h2>\n{checks}{_speeds(report)}</body></html>\n"
+        f"<body><h1>{title}</h1><p>{head}</p>\n<h2>Checks</h2>\n{checks}{_absences(report)}{_speeds(report)}</body></html>\n"
     )
 
 
@@ -34,6 +34,17 @@ def _check(name: str, found: tuple[Finding, ...]) -> str:
 def _finding(one: Finding) -> str:
     line = f"<pre>{escape(one.reproduce)}</pre>" if one.reproduce else ""
     return f"<b>{escape(one.case)}</b> {escape(one.text)}{line}"
+
+
+def _absences(report: Report) -> str:
+    """Return the checks without a place in the host, and remarks, as lists."""
+    lines = [f"{', '.join(names)}: {reason}" for reason, names in report.absences.items()]
+    lists = ((f"Not in {report.host}", lines), ("Remarks", list(map(str, report.remarks))))
+    return "".join(
+        f"<h2>{escape(title)}</h2>\n<ul>\n{''.join(f'<li>{escape(text)}</li>' for text in texts)}\n</ul>\n"
+        for title, texts in lists
+        if texts
+    )
 
 
 def _speeds(report: Report) -> str:
@@ -52,14 +63,21 @@ def _speeds(report: Report) -> str:
 
 
 def junit(report: Report) -> str:
-    """Return a JUnit test suite with one test per check. All findings of a check are one failure."""
-    failed = sum(map(bool, report.findings.values()))
-    suite = Element("testsuite", name=report.provider, tests=str(len(report.findings)), failures=str(failed), errors="0")
+    """Return a JUnit test suite with one test per check. All findings of a check are one failure.
+
+    A check without a place in the host is a skipped test.
+    """
+    failed, absent = sum(map(bool, report.findings.values())), report.absent
+    counts = {"tests": len(report.findings) + len(absent), "failures": failed, "skipped": len(absent), "errors": 0}
+    suite = Element("testsuite", {"name": report.title, **{name: str(count) for name, count in counts.items()}})
     for name, found in report.findings.items():
-        case = SubElement(suite, "testcase", classname=report.provider, name=name)
+        case = SubElement(suite, "testcase", classname=report.title, name=name)
         if found:
             message = found[0].text if len(found) == 1 else f"{len(found)} found, the first: {found[0].text}"
             SubElement(case, "failure", message=_plain(message)).text = _plain("\n".join(map(str, found)))
+    for name, reason in absent.items():
+        case = SubElement(suite, "testcase", classname=report.title, name=name)
+        SubElement(case, "skipped", message=_plain(f"not in {report.host}: {reason}"))
     return tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 

@@ -2,9 +2,9 @@
 
 import json
 import shlex
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import OrtLiteError
-from ort_lite.options.options import SessionOptions
 from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.differences import compare
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
+from ort_lite.testing.hosts import Host, Remark, options, quiet
 from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import MOST, Steering
 
@@ -99,7 +99,8 @@ class Kit:
     `operators` limits ONNX's node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test
     does (1e-3 and 1e-5), for devices that compute with fewer bits. Sessions use `use_deterministic_compute`, so that a device
     avoids faster, non-repeatable kernels. `models` are those of another kit, to be shared. `known` holds deviations by check (of
-    generated models) and operator; one that does not occur is a finding too, so that fixed ones are removed.
+    generated models) and operator; one that does not occur is a finding too, so that fixed ones are removed. `host` creates the
+    sessions of the provider.
     """
 
     def __init__(
@@ -111,13 +112,16 @@ class Kit:
         atol: float = 0.0,
         models: GeneratedModels | None = None,
         known: Mapping[str, Mapping[str, Deviation]] | None = None,
+        host: Host | None = None,
     ) -> None:
         self.make = make
         self.known = known or {}
+        self.host = Host() if host is None else host
         self.operators = None if operators is None else frozenset(operators)
         self._models = models
         self._rtol, self._atol = rtol, atol
         self._remembered: dict[Any, Any] = {}
+        self._excused: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     @cached_property
     def positive_cases(self) -> tuple[Case, ...]:
@@ -225,7 +229,7 @@ class Kit:
 
         try:
             with quiet():
-                assignment = plan(_bytes(case.model), [self._probe], options()).assignment
+                assignment = plan(_bytes(case.model), [self._probe, *self.host.others], options()).assignment
         except OrtLiteError:
             return ()  # what fails is found where sessions are made
         name = next(iter(assignment.providers))
@@ -254,6 +258,7 @@ class Kit:
         given = self.make.keywords if isinstance(self.make, partial) else {}
         words += ["--options", json.dumps(given, default=str)] if given else []
         words += ["--operators", ",".join(sorted(self.operators))] if self.operators is not None else []
+        words += ["--in", self.host.name] if self.host.name else []
         return shlex.join([*words, "--only", check, "--case", case.name])
 
     def memoize(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -262,44 +267,23 @@ class Kit:
             self._remembered[key] = make()
         return self._remembered[key]
 
-    def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> Session:
-        """Create a session with the provider first. A partition that fails to compile is an error here."""
-        given = provider if provider is not None else self.make()
-        with quiet():
-            return Session(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
+    def session(self, model: Any, provider: ExecutionProvider | None = None) -> Any:
+        """Create a session of the host with the provider first. A partition that fails to compile is an error here."""
+        return self.host.session(_bytes(model), provider if provider is not None else self.make())
 
-    def partitions(self, session: Session) -> list[Any]:
-        """Return the provider's compiled partitions of a session that `session` created."""
-        provider, prepared = self.provider_of(session), session._stage_results
-        mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
-        return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
+    def excuse(self, what: str, reason: str) -> None:
+        """Count a result that is no finding, because of what the host does with the model."""
+        self._excused[f"models that {self.host.label} {what}"][reason] += 1
 
-    def provider_of(self, session: Session) -> ExecutionProvider:
-        """Return the provider's instance in a session that `session` created."""
-        return next(iter(session._stage_results.assignment.providers.values()))
+    def remarks(self) -> tuple[Remark, ...]:
+        """Return what was excused, and the host's own observations."""
+        return (*(Remark(text, dict(reasons.most_common())) for text, reasons in self._excused.items()), *self.host.remarks())
 
 
 def reference(model: Any) -> Session:
     """Return a session of the CPU provider alone."""
     with quiet():
         return Session(_bytes(model), options(), providers=[CPU])
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress warnings, because ONNX's tests contain unusual models and kits report their own findings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def options() -> SessionOptions:
-    """Return the options of all sessions: one thread, deterministic compute, and only fatal messages logged."""
-    made = SessionOptions()
-    made.log_severity_level = 4
-    made.intra_op_num_threads = 1
-    made.use_deterministic_compute = True
-    return made
 
 
 def _bytes(model: Any) -> Any:

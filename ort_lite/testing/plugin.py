@@ -1,7 +1,7 @@
 """A pytest plugin: one test for each check of the kit.
 
     pytest -p ort_lite.testing.plugin --provider my_package:MyExecutionProvider [--provider-options '{"device_id": 0}']
-        [--operators Add,MatMul] [--rtol 1e-2] [--atol 1e-2] [--score score.json]
+        [--operators Add,MatMul] [--rtol 1e-2] [--atol 1e-2] [--score score.json] [--provider-in onnxruntime]
 
 Other tests are collected as always; with `--provider` alone and no path, only the checks run.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ort_lite.testing.hosts import find_host
 from ort_lite.testing.kit import Finding, Kit
 from ort_lite.testing.report import CHECKS, load_class, report_of, run
 
@@ -23,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ort-lite", "conformance of an execution provider")
     group.addoption("--provider", metavar="MODULE:CLASS", help="the execution provider to check")
     group.addoption("--provider-options", metavar="JSON", default="{}", help="its options, an object")
+    group.addoption(
+        "--provider-in", metavar="HOST", default="", help="the runtime of the sessions: onnxruntime, with ort-lite-ep"
+    )
     group.addoption("--operators", metavar="A,B", default="", help="only node tests of these operators")
     group.addoption("--rtol", metavar="X", type=float, default=0.0, help="relative difference allowed beyond a node test's own")
     group.addoption("--atol", metavar="X", type=float, default=0.0, help="absolute difference allowed beyond a node test's own")
@@ -42,8 +46,11 @@ class CheckItem(pytest.Item):
     """A test that runs one check on the provider and fails if there are findings."""
 
     def runtest(self) -> None:
-        """Run the check and record its findings for the report."""
-        found = run(CHECKS[self.name], kit_of(self.config))
+        """Run the check and record its findings for the report. A check without a place in the host is skipped."""
+        kit = kit_of(self.config)
+        if self.name in kit.host.absent:
+            pytest.skip(f"not in {kit.host.label}: {kit.host.absent[self.name]}")
+        found = run(CHECKS[self.name], kit)
         findings_of(self.config)[self.name] = tuple(found)
         if found:
             pytest.fail("\n".join(map(str, found)), pytrace=False)
@@ -62,8 +69,9 @@ def kit_of(config: pytest.Config) -> Kit:
         cls = load_class(config.getoption("provider"))
         options: dict[str, Any] = json.loads(config.getoption("provider_options"))
         operators = config.getoption("operators")
-        rtol, atol = config.getoption("rtol"), config.getoption("atol")
-        config.stash[_KIT] = Kit(partial(cls, **options), operators.split(",") if operators else None, rtol=rtol, atol=atol)
+        rtol, atol, host = config.getoption("rtol"), config.getoption("atol"), find_host(config.getoption("provider_in"))
+        chosen = operators.split(",") if operators else None
+        config.stash[_KIT] = Kit(partial(cls, **options), chosen, rtol=rtol, atol=atol, host=host)
     return config.stash[_KIT]
 
 
@@ -84,5 +92,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the report if `--score` names a file."""
     path = session.config.getoption("score")
     if path and session.config.getoption("provider"):
-        report = report_of(kit_of(session.config), findings_of(session.config), speed=True)
+        kit = kit_of(session.config)
+        report = report_of(kit, findings_of(session.config), kit.host.absent, speed=True)
         Path(path).write_text(report.to_json())

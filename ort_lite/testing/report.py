@@ -14,6 +14,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.testing import checks
+from ort_lite.testing.hosts import Remark, find_host
 from ort_lite.testing.kit import Finding, GeneratedModels, Kit
 from ort_lite.testing.speed import Speed, speeds, table
 from ort_lite.testing.triage import Cause, triage
@@ -27,7 +28,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 class Report(Record):
     """The findings of each check. `claimed` and `generated` count the node tests and generated models of which the provider claims
-    a node.
+    a node. `host` is the runtime of the sessions, "" for ort-lite. `absent` lists the checks without a place there, with the reason.
     """
 
     provider: str
@@ -35,6 +36,22 @@ class Report(Record):
     generated: int
     findings: Mapping[str, tuple[Finding, ...]]
     speed: tuple[Speed, ...] = ()
+    host: str = ""
+    absent: Mapping[str, str] = MappingProxyType({})
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return the provider's name, and the host if it is another than ort-lite."""
+        return f"{self.provider} in {self.host}" if self.host else self.provider
+
+    @property
+    def absences(self) -> dict[str, list[str]]:
+        """Return the checks that have no place in the host, by reason."""
+        found: dict[str, list[str]] = {}
+        for name, reason in self.absent.items():
+            found.setdefault(reason, []).append(name)
+        return found
 
     @property
     def passed(self) -> bool:
@@ -44,7 +61,7 @@ class Report(Record):
     @property
     def score(self) -> float:
         """Return the share of checks without findings, 0 to 1."""
-        return sum(not found for found in self.findings.values()) / max(len(self.findings), 1)
+        return sum(not found for found in self.findings.values()) / len(self.findings) if self.findings else 1.0
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -55,9 +72,11 @@ class Report(Record):
         """Return the report as plain dictionaries, lists, strings and numbers."""
         found = {name: [_plain(finding) for finding in several] for name, several in self.findings.items()}
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
-        counts = {"claimed": self.claimed, "generated": self.generated}
+        head = {"provider": self.provider, "host": self.host, "claimed": self.claimed, "generated": self.generated}
         causes = [{"cause": cause.text, "findings": [_plain(one) for one in cause.findings]} for cause in self.causes]
-        return {"provider": self.provider, **counts, "score": self.score, "causes": causes, "checks": found, "speed": speed}
+        remarks = [{"text": remark.text, "models": remark.models, "reasons": dict(remark.reasons)} for remark in self.remarks]
+        rest = {"absent": dict(self.absent), "remarks": remarks, "speed": speed}
+        return {**head, "score": self.score, "causes": causes, "checks": found, **rest}
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the report as JSON."""
@@ -65,7 +84,9 @@ class Report(Record):
 
     def __str__(self) -> str:
         claimed = f"{self.claimed} node tests and {self.generated} generated models claimed"
-        lines = [f"{self.provider}: {self.score:.0%} of {len(self.findings)} checks passed; {claimed}"]
+        lines = [f"{self.title}: {self.score:.0%} of {len(self.findings)} checks passed; {claimed}"]
+        lines += [f"not in {self.host}: {', '.join(names)}: {reason}" for reason, names in self.absences.items()]
+        lines += map(str, self.remarks)
         failed = [name for name, several in self.findings.items() if several]
         lines += [f"failed: {', '.join(failed)}"] if failed else []
         lines += [f"{number}. {cause}" for number, cause in enumerate(self.causes, 1)]
@@ -91,6 +112,7 @@ def check_provider(
     speed: bool = False,
     save: str | Path | None = None,
     progress: Progress | None = None,
+    host: str = "",
     **options: Any,
 ) -> Report:
     """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
@@ -98,17 +120,19 @@ def check_provider(
     `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
     (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
     models that fail. `progress` is called with the name of each check before it runs, the number of checks that are done, and the
-    number of all. Provider options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown check
-    or case. A check that raises is a finding.
+    number of all. With `host="onnxruntime"`, sessions are those of onnxruntime, for which ort-lite-ep must be installed. Provider
+    options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown check, case or host. A check
+    that raises is a finding.
     """
     for name in only or ():
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
-    kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, models=GeneratedModels(case))
+    make, models = partial(provider, **options), GeneratedModels(case)
+    kit = Kit(make, operators, rtol=rtol, atol=atol, models=models, host=find_host(host))
     if case and not kit.generator_cases:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
     chosen = only if only is not None else {one.kind for one in kit.generator_cases} if case else CHECKS
-    planned = {name: check for name, check in CHECKS.items() if name in chosen}
+    planned = {name: check for name, check in CHECKS.items() if name in chosen and name not in kit.host.absent}
     findings: dict[str, tuple[Finding, ...]] = {}
     for done, (name, check) in enumerate(planned.items()):
         if progress is not None:
@@ -116,7 +140,7 @@ def check_provider(
         findings[name] = tuple(run(check, kit))
     if save is not None:
         _save(kit, findings, Path(save))
-    return report_of(kit, findings, speed)
+    return report_of(kit, findings, {name: why for name, why in kit.host.absent.items() if name in chosen}, speed)
 
 
 def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> None:
@@ -132,18 +156,20 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
                 np.savez(path.with_name(f"{path.name}.run-{run}.npz"), **arrays)
 
 
-def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
+def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], absent: Mapping[str, str], speed: bool = False) -> Report:
     """Return the report of the checks; for one generated model alone, no node test is counted.
 
     What the provider raises meanwhile is a finding of the check "report".
     """
-    name = getattr(kit.make, "func", kit.make)
+    cls = getattr(kit.make, "func", kit.make)
+    bare = Report(getattr(cls, "__name__", str(cls)), 0, 0, findings, host=kit.host.label, absent=absent)
     try:
-        claimed = 0 if kit.models.case else len(kit.positive_cases)
-        return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
+        name, claimed = kit.make().name, 0 if kit.models.case else len(kit.positive_cases)
+        whole = bare.replace(provider=kit.host.aliases.get(name, name), claimed=claimed, generated=len(kit.generator_cases))
+        return whole.replace(speed=speeds(kit) if speed else (), remarks=kit.remarks())
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the provider lets out
         found = Finding("report", "", f"{type(error).__name__}: {error}")
-        return Report(getattr(name, "__name__", str(name)), 0, 0, {**findings, "report": (found,)})
+        return bare.replace(findings={**findings, "report": (found,)})
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:

@@ -28,6 +28,7 @@ TAKEN_AS_DONE = {
     r"(ort-lite exec )?python examples/hugging_face\.py folder": "make test-optimum runs it",
     r"ort-lite exec classify\.py": "downloads a model",
     r"optimum-cli export .*": "downloads a model",
+    r"ort-lite check-provider .* --in onnxruntime": "ort-lite-ep needs a C compiler: plugins/ort-lite-ep/tests",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
     r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/tools/cli/test_bench.py",
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import call_for, constants_of, format_exception, run_copy, session_with_constants, sessions
+from ort_lite.testing.checks.tries import call_for, format_exception, problem, run_copy, session_with_constants, sessions
 from ort_lite.testing.frozen import changes, snapshot
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
@@ -46,7 +46,7 @@ def _check_constants(kit: Kit, case: Case) -> list[Finding]:
     if given is None or isinstance(given[0], Exception):
         return []
     session, feed = given
-    held = [(value.name, value.constant) for value in constants_of(session)]
+    held = [(value.name, value.constant) for value in kit.host.constants(session)]
     before = [_bits(array) for _, array in held]
     run_copy(session, feed)
     names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
@@ -66,7 +66,7 @@ def outputs_owned(kit: Kit) -> list[Finding]:
         second = run_copy(session, others)
         for k, (array, bits) in enumerate(zip(first, kept, strict=True)):
             others_memory = [(f"input {name!r}", given) for name, given in feed.items()]
-            others_memory += [(f"constant {v.name!r}", v.constant) for v in constants_of(session)]
+            others_memory += [(f"constant {v.name!r}", v.constant) for v in kit.host.constants(session)]
             others_memory += [(f"output {j}", b) for j, b in enumerate(first[:k])]
             if isinstance(second, list):
                 others_memory += [(f"output {j} of the next run", b) for j, b in enumerate(second)]
@@ -86,8 +86,8 @@ def statelessness(kit: Kit) -> list[Finding]:
     for case, session in sessions(kit):
         feed = copy_feed(case.feed)
         first = session.run(None, feed)
-        compiled = kit.partitions(session)
-        provider = kit.provider_of(session)
+        compiled = kit.host.partitions(session)
+        provider = kit.host.provider(session)
         outside = (provider, provider.allocator(), provider.data_transfer())  # their books are their own
         before = [snapshot(partition, outside) for partition in compiled]
         others = _scale(case, 1)
@@ -202,7 +202,7 @@ def instances(kit: Kit) -> list[Finding]:
             continue  # a finding of `claims`
         for session, expected in ((first, case), (second, other), (first, case)):
             got = run_copy(session, expected.feed)
-            text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
+            text = problem(kit, got, expected.expected, expected)
             if text is not None:
                 found.append(Finding("instances", f"{case.name} beside {other.name}", text))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
+from ort_lite.testing.checks.tries import call_for, problem, run_copy
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
@@ -50,24 +50,25 @@ def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
     expected = kit.models.reference_outputs(case)
     session: Any = call_for(partial(kit.session, case.model))
     if isinstance(session, Exception):
-        return f"it claims {', '.join(kit.takes(case))}, and then: {format_exception(session)}"
+        text = problem(kit, session, ())
+        return None if text is None else f"it claims {', '.join(kit.takes(case))}, and then: {text}"
     for k, (feed, right) in enumerate(zip(case.feeds, expected or (), strict=True)):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of overflow and empty means, which ONNX allows
             got = run_copy(session, feed)
-        text = format_exception(got) if isinstance(got, Exception) else _difference(kit, case, feed, got, right, deviated)
+        text = _describe(kit, case, feed, got, right, deviated)
         if text is not None:
             return text if len(case.feeds) == 1 else f"run {k + 1}: {text}"
     return None
 
 
-def _difference(
-    kit: Kit, case: GeneratedCase, feed: Mapping[str, Any], got: list[Any], right: list[Any], deviated: set[str]
+def _describe(
+    kit: Kit, case: GeneratedCase, feed: Mapping[str, Any], got: Any, right: list[Any], deviated: set[str]
 ) -> str | None:
-    """Describe the differences in elements at which no deviation is known."""
-    text, operator = kit.differs(got, right), case.operators[0]
+    """Describe an exception, or the differences in elements at which no deviation is known."""
+    text, operator = problem(kit, got, right), case.operators[0]
     known = kit.known.get(case.kind, {}).get(operator) if len(case.nodes) == 1 else None
-    if text is None or known is None:
+    if text is None or known is None or isinstance(got, Exception):
         return text
     other = kit.differs(known.without(case, feed, got, right), right)
     if other != text:

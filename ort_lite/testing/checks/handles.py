@@ -39,7 +39,7 @@ def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
 
 def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
     """Return the partitions on a device whose inputs are all inputs of the model."""
-    provider, prepared = kit.provider_of(session), session._stage_results
+    provider, prepared = kit.host.provider(session), session._stage_results
     if provider.device == CPU:
         return
     for partition in prepared.assignment.partitions:

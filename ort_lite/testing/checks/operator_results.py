@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import call_for, format_exception, new_result, run_copy, session_with_constants
+from ort_lite.testing.checks.tries import call_for, new_result, problem, run_copy, session_with_constants
 from ort_lite.testing.kit import Finding, Kit, reference
 
 
@@ -19,7 +19,7 @@ def claims(kit: Kit) -> list[Finding]:
     found = []
     for case in kit.positive_cases:
         got = new_result(kit, case.model, case.feed)
-        text = _differs(kit, got, case.expected, case)
+        text = problem(kit, got, case.expected, case)
         if text is not None:
             found.append(Finding("claims", case.name, f"it claims {', '.join(kit.operators_by_case[case])}, and then: {text}"))
     return found
@@ -35,7 +35,7 @@ def constants(kit: Kit) -> list[Finding]:
         session, feed = given
         for label in ("", ", second run"):
             got = session if isinstance(session, Exception) else run_copy(session, feed)
-            text = _differs(kit, got, case.expected, case)
+            text = problem(kit, got, case.expected, case)
             if text is not None:
                 found.append(Finding("constants", f"{case.name}{label}", text))
                 break
@@ -55,12 +55,13 @@ def shapes(kit: Kit) -> list[Finding]:
         if isinstance(cpu, Exception):
             continue
         if isinstance(session, Exception):
-            found.append(Finding("shapes", f"{case.name}, open dimensions", format_exception(session)))
+            text = problem(kit, session, ())
+            found += [Finding("shapes", f"{case.name}, open dimensions", text)] if text is not None else []
             continue
         for label, feed in (("as it is", case.feed), *cases.other_sizes(case)):
             wanted = run_copy(cpu, feed)
             undefined = isinstance(wanted, Exception) or (label == "empty" and any(map(_has_nan, wanted)))
-            text = None if undefined else _differs(kit, run_copy(session, feed), wanted, case)
+            text = None if undefined else problem(kit, run_copy(session, feed), wanted, case)
             if text is not None:
                 found.append(Finding("shapes", f"{case.name}, {label}", text))
         found += _numbers(kit, case)
@@ -78,7 +79,7 @@ def _numbers(kit: Kit, case: Case) -> list[Finding]:
         return []
     model = cases.with_rank_0(case)
     wanted = call_for(lambda: reference(model).run(None, feed))
-    text = None if isinstance(wanted, Exception) else _differs(kit, new_result(kit, model, feed), wanted, case)
+    text = None if isinstance(wanted, Exception) else problem(kit, new_result(kit, model, feed), wanted, case)
     return [] if text is None else [Finding("shapes", f"{case.name}, 0-d", text)]
 
 
@@ -91,7 +92,7 @@ def groups(kit: Kit) -> list[Finding]:
     found = []
     for label, model, feed in cases.of_several_nodes(kit.unary):
         wanted: Sequence[Any] = reference(model).run(None, feed)
-        text = _differs(kit, _mask_nan(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
+        text = problem(kit, _mask_nan(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
         if text is not None:
             found.append(Finding("groups", label, text))
     return found
@@ -102,7 +103,3 @@ def _mask_nan(got: Any, wanted: Sequence[Any]) -> Any:
     if isinstance(got, Exception) or [y.shape for y in got] != [y.shape for y in wanted]:
         return got
     return [np.where(np.isnan(theirs), theirs, mine) for mine, theirs in zip(got, wanted, strict=True)]
-
-
-def _differs(kit: Kit, got: Any, wanted: Sequence[Any], case: Case) -> str | None:
-    return format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)

@@ -133,7 +133,7 @@ def _check_release(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
     what = _check_leak(session, case.feed)
     if what is not None:
         yield Finding("release", case.name, what)
-    alive = [r for p in kit.partitions(session) if (r := _reference(p)) is not None]
+    alive = [r for p in kit.host.partitions(session) if (r := _reference(p)) is not None]
     session.close()
     del session
     gc.collect()

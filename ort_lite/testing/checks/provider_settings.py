@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider.provider import CPU
-from ort_lite.testing.checks.tries import call_for, format_exception, new_result
+from ort_lite.testing.checks.tries import call_for, format_exception, new_result, problem
 from ort_lite.testing.kit import Finding, Kit
 
 IDS = ("device_id", "device", "id")
@@ -70,6 +70,6 @@ def _wrong(kit: Kit, provider: Any, name: str, k: int) -> Iterator[str]:
         yield f"get_options() gives {name}={provider.get_options().get(name)!r}"
     for case in kit.some[:2]:
         got = new_result(kit, case.model, case.feed, provider)
-        text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, case.expected, case)
+        text = problem(kit, got, case.expected, case)
         if text is not None:
             yield f"{case.name}: {text}"

@@ -1,15 +1,14 @@
 """Sessions and runs whose exceptions are returned, so that checks can decide what they mean."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from traceback import walk_tb
 from typing import Any
 
-import numpy as np
-
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
+from ort_lite.testing.hosts import Outputs, Refused
 from ort_lite.testing.kit import Kit, copy_feed
 
 OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
@@ -32,6 +31,23 @@ def run_copy(session: Any, feed: Mapping[str, Any]) -> Any:
 def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
     """Return the outputs of a new session, or the exception."""
     return call_for(lambda: kit.session(model, provider).run(None, copy_feed(feed)))
+
+
+def problem(kit: Kit, got: Any, wanted: Sequence[Any], case: Case | None = None) -> str | None:
+    """Describe the exception, or the difference from the expected results. None if there is neither, or if the host is the cause.
+
+    A host is the cause if it refuses the model, or gives the same results without the provider.
+    """
+    if isinstance(got, Refused):
+        kit.excuse("refuses", str(got))
+        return None
+    text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)
+    if text is not None and isinstance(got, Outputs):
+        alone = call_for(got.alone)
+        if not isinstance(alone, Exception) and kit.differs(got, alone, case) is None:
+            kit.excuse("computes otherwise by itself", text)
+            return None
+    return text
 
 
 def format_exception(error: Exception) -> str:
@@ -85,9 +101,3 @@ def _running(kit: Kit, case: Case) -> Any:
     session = kit.session(case.model)
     session.run(None, copy_feed(case.feed))
     return session
-
-
-def constants_of(session: Any) -> list[Any]:
-    """Return the values of the session's partitions whose arrays are the model's own bytes."""
-    held = [v for p in session._stage_results.assignment.partitions for v in p.constants]
-    return [v for v in dict.fromkeys(held) if isinstance(v.constant, np.ndarray) and v.constant.dtype != object]

@@ -97,11 +97,11 @@ class Draw:
         """Return a float attribute that float32 holds exactly: 0, 1 or a small number of either sign."""
         return self.choice([0.0, 1.0, -1.0, self.integer(-16, 16) / 8, self.integer(1, 64) / 16])
 
-    def axis(self, rank: int) -> int:
-        """Return an axis of a value of this rank, counted from either end."""
+    def axis(self, rank: int, low: int | None = None) -> int:
+        """Return an axis of a value of this rank, counted from either end, or one that is `low` at least."""
         if rank == 0:
             raise Rejected("a scalar has no axis")
-        return self.integer(-rank, rank - 1)
+        return self.integer(-rank if low is None else low, rank - 1)
 
     def axes(self, rank: int, least: int = 0, most: int | None = None, negative: bool = True) -> list[int]:
         """Return distinct axes in any order, counted from either end."""

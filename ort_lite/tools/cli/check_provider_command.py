@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 def main(arguments: Namespace) -> ExitStatus:
     """Run the checks and print the report. Returns FINDINGS if a check has some."""
     from ort_lite.testing.documents import html, junit
+    from ort_lite.testing.hosts import find_host
     from ort_lite.testing.report import check_provider, load_class
 
-    cls = load_class(arguments.provider) if ":" in arguments.provider else _find_provider(arguments.provider)
+    aliases = find_host(arguments.host).aliases
+    named = {alias: name for name, alias in aliases.items()}.get(arguments.provider, arguments.provider)
+    cls = load_class(named) if ":" in named else _find_provider(named)
     with ProgressLine("check") as line:
         report = check_provider(
             partial(cls, **_options(arguments.options)),
@@ -33,6 +36,7 @@ def main(arguments: Namespace) -> ExitStatus:
             speed=True,
             save=arguments.save or None,
             progress=line.update,
+            host=arguments.host,
         )
     for path, write in ((arguments.html, html), (arguments.junit, junit)):
         if path:

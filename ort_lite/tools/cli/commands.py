@@ -235,6 +235,13 @@ def _add_coverage(parser: argparse.ArgumentParser) -> None:
 def _add_check_provider(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("provider", metavar="NAME|MODULE:CLASS", help="an installed provider, or a class")
     parser.add_argument("--options", metavar="JSON", default="{}", help="the provider's options, a JSON object")
+    parser.add_argument(
+        "--in",
+        dest="host",
+        default="",
+        metavar="HOST",
+        help="run the provider in another runtime: onnxruntime, with ort-lite-ep",
+    )
     parser.add_argument("--only", metavar="A,B", default="", help="run these checks only")
     parser.add_argument("--operators", metavar="A,B", default="", help="test models of these operators only")
     parser.add_argument("--case", metavar="TEXT", default="", help="test the generated model of this name only")
@@ -408,6 +415,7 @@ COMMANDS = (
         (
             "ort-lite check-provider MyNpuExecutionProvider",
             "ort-lite check-provider my_npu:MyNpuExecutionProvider --only graphs",
+            "ort-lite check-provider MyNpuExecutionProvider --in onnxruntime",
         ),
     ),
     Command(

@@ -55,9 +55,10 @@ def _gemm(stream: CardStream, s: Settings, a: Array, b: Array, c: Array | None =
 
 
 def _reshape(stream: CardStream, s: Settings, x: Array) -> Array:
-    shape = [x.shape[k] if size == 0 and not s["allowzero"] else size for k, size in enumerate(s["shape"])]
-    known = prod(size for size in shape if size >= 0)
-    return x.reshape([x.size // known if size < 0 and known else max(size, 0) for size in shape])
+    copied = {k for k, size in enumerate(s["shape"]) if size == 0 and not s["allowzero"]}
+    known = prod(size for k, size in enumerate(s["shape"]) if size >= 0 and k not in copied)
+    rest = prod(size for k, size in enumerate(x.shape) if k not in copied) // known if known else 0
+    return x.reshape([x.shape[k] if k in copied else rest if size < 0 else size for k, size in enumerate(s["shape"])])
 
 
 KERNELS: Mapping[str, Callable[..., Array]] = {

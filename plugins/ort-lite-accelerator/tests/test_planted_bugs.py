@@ -13,6 +13,7 @@ from ort_lite_accelerator.operators import SINCE
 
 from ort_lite.testing import CHECKS, Finding, GeneratedModels, Kit
 from ort_lite.testing.generated import GeneratedCase
+from ort_lite.testing.hosts import Host
 
 
 def _beside(name: str) -> ModuleType:
@@ -35,10 +36,8 @@ Answers = dict[Any, tuple[str, ...]]
 class SharingKit(Kit):
     """A kit that knows the claims of some cases; of the models it shows one in `every`."""
 
-    def __init__(
-        self, provider: Any, operators: Sequence[str], models: GeneratedModels, known: Answers, every: int = 1
-    ) -> None:
-        super().__init__(provider, operators, models=models)
+    def __init__(self, provider: Any, operators: Sequence[str], healthy: "Healthy", known: Answers, every: int = 1) -> None:
+        super().__init__(provider, operators, models=healthy.models, host=healthy.host)
         self.answers, self.every = known, every
 
     def takes(self, case: Any) -> tuple[str, ...]:
@@ -57,7 +56,8 @@ class LearningKit(SharingKit):
 class Healthy:
     """The accelerator without a bug: what checks find in it, and what it claims."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host | None = None) -> None:
+        self.host = host
         self.models = GeneratedModels(most=144)
         """As many as one operator has by default: a bug is about a few operators."""
         self.answers: Answers = {}
@@ -67,7 +67,7 @@ class Healthy:
         if (check, operators) not in self._findings:
             with pytest.MonkeyPatch.context() as patch:
                 planted.widen(patch)
-                kit = LearningKit(AcceleratorExecutionProvider, operators, self.models, self.answers)
+                kit = LearningKit(AcceleratorExecutionProvider, operators, self, self.answers)
                 self._findings[check, operators] = CHECKS[check](kit)
         return self._findings[check, operators]
 
@@ -79,13 +79,17 @@ def healthy() -> Healthy:
 
 @pytest.mark.parametrize("name", planted.BUGS)
 def test_a_planted_bug_is_found(name: str, healthy: Healthy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a fifth of the models, or with all, or where the bug is in the claims."""
+    find_bug(name, healthy, monkeypatch)
+
+
+def find_bug(name: str, healthy: Healthy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a bug, and expect findings with a fifth of the models, or with all, or where the bug is in the claims."""
     check, operators, plant = planted.BUGS[name]
     healthy.findings(check, operators)
     planted.widen(monkeypatch)
     provider = plant(monkeypatch) or AcceleratorExecutionProvider
     attempts: list[tuple[Answers, int]] = [(healthy.answers, 5), (healthy.answers, 1), ({}, 1)]
-    kits = (SharingKit(provider, operators, healthy.models, known, every) for known, every in attempts)
+    kits = (SharingKit(provider, operators, healthy, known, every) for known, every in attempts)
     found = next(filter(None, (CHECKS[check](kit) for kit in kits)), [])
     assert found, f"{check} did not find: {name.replace('_', ' ')}"
     assert all(finding.check == check for finding in found)

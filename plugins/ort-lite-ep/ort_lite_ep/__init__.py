@@ -8,19 +8,12 @@ The name is the one under which the provider is registered in ort-lite. Sessions
 `providers=["MyExecutionProvider"]`, or by `SessionOptions.add_provider_for_devices`.
 """
 
-from functools import cache
-
-from ort_lite_ep.library import Library
+from ort_lite_ep.library import library
 from ort_lite_ep.provider import registered_names
 from ort_lite_ep.reports import NodeReport, Report
 from ort_lite_ep.shim import PATH
 
 __all__ = ["NodeReport", "Report", "get_ep_names", "get_library_path", "reports"]
-
-
-@cache
-def _library() -> Library:
-    return Library()
 
 
 def get_library_path() -> str:
@@ -29,7 +22,7 @@ def get_library_path() -> str:
     One library serves all providers of ort-lite, registered once for each name. The path is good in the process that calls
     this: the providers run in its Python interpreter.
     """
-    _library()
+    library()
     return PATH
 
 
@@ -40,4 +33,4 @@ def get_ep_names() -> list[str]:
 
 def reports(provider: str | None = None) -> list[Report]:
     """Return what providers said about the nodes of the last 64 sessions, the newest last; of one provider if it is named."""
-    return _library().reports.find(provider)
+    return library().reports.find(provider)

@@ -7,7 +7,6 @@ from typing import Any
 
 from ort_lite.compile.fallback import UncopiedValue
 from ort_lite.compile.linking import DeviceSlots
-from ort_lite.dtypes import to_onnx
 from ort_lite.execute.results import KnownShapes
 from ort_lite.graph import Value
 from ort_lite.partition.borders import transfers_of
@@ -19,6 +18,7 @@ from ort_lite.tensors.device_tensor import DeviceTensor
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.devices import Devices, Operand, read_operands
 from ort_lite_ep.shim import Shim
+from ort_lite_ep.tensors import to_host
 
 
 class DevicePartition:
@@ -76,4 +76,4 @@ class DevicePartition:
         self._api.check(self._shim.place_output(context, index, dims, rank, found))
         value, address, place = found
         if value:
-            self._devices.write(Operand(address, to_onnx(tensor.dtype), place, tensor.shape), tensor)
+            self._devices.write(Operand(address, to_host(tensor.dtype), place, tensor.shape), tensor)

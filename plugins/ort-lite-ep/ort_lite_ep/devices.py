@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from ort_lite.dtypes import Array, from_onnx, itemsize, to_numpy
+from ort_lite.dtypes import Array, itemsize, to_numpy
 from ort_lite.errors import ProviderError
 from ort_lite.provider import Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.tensors.device_tensor import DeviceTensor
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.shim import Shim
-from ort_lite_ep.tensors import STRING, array_at
+from ort_lite_ep.tensors import STRING, array_at, from_host
 
 GPU = 1
 """OrtMemoryInfoDeviceType. onnxruntime's Python interface creates OrtValues on devices of this type alone."""
@@ -43,7 +43,7 @@ class Operand(NamedTuple):
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
-        return prod(self.shape) * itemsize(from_onnx(self.code))
+        return prod(self.shape) * itemsize(from_host(self.code))
 
 
 def read_operands(numbers: Sequence[int]) -> list[Operand]:
@@ -116,7 +116,7 @@ class Devices:
 
     def read(self, operand: Operand, provider: ExecutionProvider) -> DeviceTensor:
         """Return a tensor of onnxruntime as a value of the provider's device, copied if it is elsewhere or has another type there."""
-        dtype = from_onnx(operand.code)
+        dtype = from_host(operand.code)
         if operand.place == _ELSEWHERE:
             raise ProviderError(f"a tensor for {provider.device} is in the memory of another library's device")
         if not operand.place or not operand.address:
@@ -217,7 +217,7 @@ def _reread(data: Array, operand: Operand) -> Array:
     """Return these bytes as an array of the type and shape of a tensor."""
     if len(data) < operand.nbytes:
         raise ProviderError(f"a tensor of {operand.nbytes} bytes is read, where {len(data)} were written")
-    return data[: operand.nbytes].view(to_numpy(from_onnx(operand.code))).reshape(operand.shape)
+    return data[: operand.nbytes].view(to_numpy(from_host(operand.code))).reshape(operand.shape)
 
 
 def _write_bytes(target: Operand, data: Array) -> None:

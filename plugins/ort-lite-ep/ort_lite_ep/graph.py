@@ -3,12 +3,12 @@
 from ctypes import byref, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p, create_string_buffer
 from typing import Any
 
-from ort_lite.dtypes import Array, from_onnx
+from ort_lite.dtypes import Array
 from ort_lite.graph import Attr, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.record import Record, field
 from ort_lite.shapes.dims import symbol
 from ort_lite_ep.c_api import CApi
-from ort_lite_ep.tensors import read_value
+from ort_lite_ep.tensors import from_host, read_value
 
 _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)  # OrtOpAttrType
 _TENSORS, _SEQUENCE, _MAP, _OPTIONAL = 1, 2, 3, 6  # ONNXType
@@ -191,7 +191,7 @@ class _Reader:
         if kind == _MAP:
             own = api.read("CastTypeInfoToMapTypeInfo", types)
             element = self._inner("GetMapValueType", own, name)
-            key = from_onnx(api.read("GetMapKeyType", own, kind=c_int))
+            key = from_host(api.read("GetMapKeyType", own, kind=c_int))
             return MapType(key, element) if element is not None else None
         return None
 
@@ -205,7 +205,7 @@ class _Reader:
     def _tensor_type(self, info: int, name: str) -> Type | None:
         api, code = self._api, self._api.read("GetTensorElementType", info, kind=c_int)
         try:
-            dtype = from_onnx(code)
+            dtype = from_host(code)
         except KeyError:
             return None
         if not api.other("TensorTypeAndShape_HasShape", info):

@@ -5,13 +5,17 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p, cast, string_at
+from functools import cache
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, describe, hint
-from ort_lite.options.options import RunOptions
-from ort_lite.provider import CPU, CURRENT, Device
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.provider import CPU, CURRENT, Device, ExecutionProvider
+from ort_lite.record import Record, field
+from ort_lite.session.settle import Settled
 from ort_lite_ep.c_api import VERSION, CApi
 from ort_lite_ep.contexts import Context, ContextOptions, new_context_node, read_model_path
 from ort_lite_ep.device_partition import DevicePartition
@@ -71,6 +75,19 @@ class _Runs(threading.local):
         self.outer = list[RunOptions | None]()
 
 
+class Watch(Record, frozen=False, eq=False):
+    """A record of the calls that onnxruntime makes on one thread, for tests of providers.
+
+    `provider` is the instance that a new session uses, with `options` besides those that onnxruntime passes on. `settled` are its
+    compiled graphs, and `errors` what calls raised.
+    """
+
+    provider: ExecutionProvider | None
+    options: SessionOptions | None
+    settled: list[Settled] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+
 class Library:
     """The providers of this process that onnxruntime uses. Each object has a number, which C passes back. Thread-safe."""
 
@@ -81,6 +98,7 @@ class Library:
         self._sessions: dict[int, _Session] = {}
         self._partitions: dict[int, Any] = {}
         self._devices, self._runs = Devices(self._shim), _Runs()
+        self._thread = threading.local()
         self.reports = Reports()
         plain = {"release": self._release, "free_block": self._devices.free}
         hooks = {name: self._guard(getattr(self, f"_{name}")) for name in HOOKS if name not in plain}
@@ -107,6 +125,19 @@ class Library:
         self._devices.begin_child()
         self._shim.forget_calls()
 
+    @contextmanager
+    def watch(self, provider: ExecutionProvider | None = None, options: SessionOptions | None = None) -> Iterator[Watch]:
+        """Watch the calls of this thread. A session that is created meanwhile uses the provider and the options, if given."""
+        self._thread.watch = made = Watch(provider, options)
+        try:
+            yield made
+        finally:
+            del self._thread.watch
+
+    @property
+    def _watch(self) -> Watch | None:
+        return getattr(self._thread, "watch", None)
+
     def _guard(self, hook: Callable[..., None]) -> Callable[..., int | None]:
         """Return the hook for C: an exception becomes an error of onnxruntime with its message."""
 
@@ -114,8 +145,9 @@ class Library:
             try:
                 hook(*arguments)
             except BaseException as error:  # noqa: BLE001  nothing may leave through C; onnxruntime raises it again
-                assert self._api is not None, "the first hook has set it"
-                return self._api.status(_message(error))
+                if (watch := self._watch) is not None:
+                    watch.errors.append(error)
+                return self._known_api.status(_message(error))
             return None
 
         return call
@@ -155,8 +187,9 @@ class Library:
     def _create_provider(self, number: int, metadata: int, count: int, options: int, provider: int) -> None:
         factory, made = self._factories[number], next(self._numbers)
         own, entries, contexts = self._options(factory.name, options)
-        device = factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
-        hosted = HostedProvider(factory.name, factory.options(device, own, alone=count == 1), entries, contexts)
+        watch, device = self._watch or Watch(None, None), factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
+        given = factory.options(device, own, alone=count == 1)
+        hosted = HostedProvider(factory.name, given, entries, contexts, watch.provider, watch.options)
         factory.check_device(hosted.provider, device)
         session = self._sessions[made] = _Session(hosted, device, factory)
         session.address = self._shim.new_provider(made, factory.name.encode(), hosted.hears)
@@ -202,6 +235,8 @@ class Library:
         hosted.restore_files(model, path)
         settled = hosted.compile(model)
         assert settled.compiled is not None, "there is a compiler"
+        if (watch := self._watch) is not None:
+            watch.settled.append(settled)
         names = [
             [api.text("GetValueInfoName", info) for info in api.pointers(f"Node_{side}", node)]
             for side in ("Inputs", "Outputs")
@@ -302,3 +337,9 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("ort-lite-ep")
+
+
+@cache
+def library() -> Library:
+    """Return the library of this process, which is loaded by the first call."""
+    return Library()

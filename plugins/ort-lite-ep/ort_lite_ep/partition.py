@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array, to_numpy, to_onnx
+from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.execute import Executable
 from ort_lite.graph import TensorType, Value
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.shim import Shim
-from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, unpacked, write_strings
+from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, to_host, unpacked, write_strings
 
 _HEAD = 4  # the numbers before the dimensions of an input, see `describe` in shim.c
 _MOST_VIEWS = 16
@@ -92,5 +92,5 @@ class HostedPartition:
 def _types_of(value: Value) -> "tuple[np.dtype[Any] | None, np.dtype[Any], int]":
     """Return the type of results that are copied as they are, or None if there is none; the type of results; ONNX's code of it."""
     assert isinstance(value.type, TensorType), "nodes with other results are not offered"
-    dtype, code = to_numpy(value.type.dtype), to_onnx(value.type.dtype)
+    dtype, code = to_numpy(value.type.dtype), to_host(value.type.dtype)
     return (None if DTYPES[code] is None else dtype), dtype, code

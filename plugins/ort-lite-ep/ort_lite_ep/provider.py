@@ -40,7 +40,7 @@ OWN = "OrtLiteExecutionProvider"
 """The name inside onnxruntime of ort-lite's CPU provider, whose own name onnxruntime gives to its own."""
 
 
-class _Host(ExecutionProvider):
+class Remainder(ExecutionProvider):
     """Stands for onnxruntime while nodes are assigned: takes what the provider leaves."""
 
     name: ClassVar[str] = "onnxruntime"
@@ -58,16 +58,26 @@ class HostedProvider:
         options: provider options, those of `ort_lite.options.policies` and `report_path` included.
         entries: the session's config entries.
         contexts: whether the session saves compiled partitions, and where.
+        instance: the provider, if it was created before.
+        base: the options of the session to which the entries are added, if they are known.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], entries: Mapping[str, str], contexts: ContextOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        entries: Mapping[str, str],
+        contexts: ContextOptions,
+        instance: ExecutionProvider | None = None,
+        base: SessionOptions | None = None,
+    ) -> None:
         given = dict(options)
         self._report_path = given.pop(REPORT, "")
         given.setdefault("on_compile_error", RAISE)  # a node that is fused cannot go back to onnxruntime
         self.policy, own = split(given, name)
         self.name, self.contexts = name, contexts
-        self.provider = create(own_name(name), own)
-        self._options = SessionOptions()
+        self.provider = create(instance if instance is not None else own_name(name), own)
+        self._options = SessionOptions() if base is None else base
         for key, value in entries.items():
             self._options.add_session_config_entry(key, value)
         open_session_memory(self._options)
@@ -111,12 +121,12 @@ class HostedProvider:
 
     def _assign(self, read: HostGraph, is_body: bool = False) -> Assignment:
         self._infer(read.model.graph)
-        providers = [self.provider, _Host()]
+        providers = [self.provider, Remainder()]
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
         label = constraints.labels[0]
         for node in read.model.graph:
             if is_context(node) and node.attr("source", "") != self.provider.name:
-                node.attributes["source"] = Attr.of("source", _Host.name)  # onnxruntime passes it to its own provider
+                node.attributes["source"] = Attr.of("source", Remainder.name)  # onnxruntime passes it to its own provider
             why = read.unreadable.get(node) or _foreign(node, self.provider.device)
             if is_body and self.contexts.enable:
                 why = "onnxruntime saves no compiled nodes of bodies"

@@ -13,12 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import BITS, Array, from_onnx, to_numpy
+from ort_lite.dtypes import BITS, Array, DType, from_onnx, to_numpy, to_onnx
 from ort_lite.load.tensor_proto import pack, unpack
 from ort_lite_ep.c_api import CApi
 
 STRING = 8
-"""ONNX's code of strings; onnxruntime has the same codes as ONNX for all element types."""
+"""onnxruntime's code of strings."""
+_OWN_CODES = {24: "uint2", 25: "int2", 26: "float8_e8m0fnu"}
+"""The codes that mean another type in onnxruntime's C API than in ONNX. Spec: ONNXTensorElementDataType."""
+_TO_OWN = {name: code for code, name in _OWN_CODES.items()}
+
+
+def from_host(code: int) -> DType:
+    """Convert a code of onnxruntime's C API to an element type. Raises KeyError for unknown ones."""
+    return _OWN_CODES.get(code) or from_onnx(code)
+
+
+def to_host(dtype: DType) -> int:
+    """Return the code of an element type in onnxruntime's C API."""
+    return _TO_OWN.get(dtype) or to_onnx(dtype)
+
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
 _view.restype, _view.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
@@ -35,7 +49,7 @@ class Dtypes(dict[int, "np.dtype[Any] | None"]):
     """
 
     def __missing__(self, code: int) -> "np.dtype[Any] | None":
-        name = from_onnx(code)
+        name = from_host(code)
         self[code] = found = None if name == "string" or name in BITS else to_numpy(name)
         return found
 
@@ -84,7 +98,7 @@ def write_strings(api: CApi, value: int, result: Array) -> None:
 
 def unpacked(address: int, code: int, shape: Sequence[int]) -> Array:
     """Return a tensor of elements of 4 or 2 bits as an array of one byte each."""
-    name, count = from_onnx(code), prod(shape)
+    name, count = from_host(code), prod(shape)
     if not count:
         return np.empty(shape, to_numpy(name))
     nbytes = -(-count * BITS[name] // 8)
@@ -94,7 +108,7 @@ def unpacked(address: int, code: int, shape: Sequence[int]) -> Array:
 
 def contents(result: Array, code: int) -> Array:
     """Return an array whose memory is that of a tensor of onnxruntime: contiguous, small elements packed into bytes."""
-    name = from_onnx(code)
+    name = from_host(code)
     if name in BITS:
         return np.frombuffer(pack(np.ascontiguousarray(result), BITS[name]), np.uint8)
     return result if result.flags.c_contiguous else np.ascontiguousarray(result)

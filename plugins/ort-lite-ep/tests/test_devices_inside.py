@@ -13,6 +13,7 @@ import ort_lite_ep
 import pytest
 from onnx import TensorProto
 from ort_lite_accelerator import memory, program
+from ort_lite_ep.library import library
 
 from ort_lite.provider import CPU, Device
 from tests.devices_inside_onnxruntime import (
@@ -293,7 +294,7 @@ def test_threads_share_a_session() -> None:
 
 def test_a_thousand_runs_leave_nothing_behind() -> None:
     session, (kind, number) = chain(), place(devices()[0])
-    held = ort_lite_ep._library()._devices  # the values on devices, by address
+    held = library()._devices  # the values on devices, by address
     arenas = list[int]()
     for k in range(1000):
         binding = session.io_binding()

@@ -152,7 +152,7 @@ def test_a_thousand_sessions_leave_nothing_behind() -> None:
             some(400)
             grown.append(resident() - before)
         import ort_lite_ep
-        library = ort_lite_ep._library()
+        library = ort_lite_ep.library.library()
         print(min(grown), len(library._partitions), len(library.reports.find(OWN)))
         """,
         seconds=120,

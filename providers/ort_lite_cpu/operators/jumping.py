@@ -166,7 +166,7 @@ def as_loop(op: NodeLowering) -> bool:
     if limit is None or condition is None or len(starts) < len(begun):
         return False
     turn = values.builder.new("int64", (1,))
-    held = [_state_in_loop(values.builder, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
+    held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[1 + k], 2 + k)) for k, one in enumerate(starts)]
     made, going, always = _while(values, graph, condition, [(values.builder.view(turn, ()), _plain("int64")), *held])
     if made is None or (stacks and (number is None or not always)):
         return False
@@ -200,7 +200,7 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
         made = inline_body(values, graph, [number, true, *states])
         if made is None or made.results[0][1].contents == (1,):
             return made, true[0], True
-    fixed = values.bodies[graph].result_slots[0] == 1
+    fixed = _is_slot(values.bodies[graph].result_slots[0], 1)
     going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
     return inline_body(values, graph, [number, (going, _plain("bool")), *states]), going, False
 
@@ -221,7 +221,7 @@ def as_scan(op: NodeLowering) -> bool:
     if not all(same(row.whole.shape[row.axis], number) for row in taken):
         return False
     starts, returned = found[:split], values.bodies[graph].result_slots
-    held = [_state_in_loop(values.builder, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
+    held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[k], k)) for k, one in enumerate(starts)]
     slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
     made = inline_body(values, graph, [*held, *slices])
     states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
@@ -244,6 +244,11 @@ def _true() -> Known:
 
 def _plain(dtype: DType) -> Info:
     return Info(TensorType(dtype, ()))
+
+
+def _is_slot(returned: object, number: int) -> bool:
+    """Return True if a body's output is the value in a slot. Outputs that are constants are arrays."""
+    return type(returned) is int and returned == number
 
 
 def _state_in_loop(builder: Builder, start: Known, fixed: bool) -> Known:

@@ -158,6 +158,22 @@ def test_an_error_inside_names_the_inner_node() -> None:
 # --- Scan
 
 
+def test_a_state_may_become_a_constant_of_the_body() -> None:
+    """The constants of numbers are those of the states' slots."""
+    scan = """(float[2] x, float[3] r) => (float[2] y, float[3] z) { y, z = Scan <num_scan_inputs = 1,
+        body = b (float[2] s, float q) => (float[2] c, float w) <float[2] c = {3, 4}> { w = Neg(q) }> (x, r) }"""
+    rows, seven = ramp((3,)), np.array(7, np.float32)
+    y, z = run(scan, x=ramp((2,)), r=rows)
+    assert y.tolist() == [3, 4] and z.tolist() == (-rows).tolist()
+    y, z = run(scan.replace("[2] c = {3, 4}", " c = {0}").replace("float[2]", "float"), x=seven, r=rows)
+    assert y == 0 and z.tolist() == (-rows).tolist()
+    loop = """(float x) => (float y, float[3] z) { n = Constant<value_int=3>() t = Constant<value_int=1>() g = Cast<to=9>(t)
+        y, z = Loop <body = b (int64 i, bool g0, float s) => (bool g1, float c, float w) <float c = {2}>
+            { g1 = Identity(g0) w = Neg(s) }> (n, g, x) }"""
+    y, z = run(loop, x=seven)
+    assert y == 2 and z.tolist() == [-7, -2, -2]
+
+
 def scanned(start: Array, xs: Array) -> tuple[Array, Array]:
     sums = start + np.cumsum(xs, 0, dtype=np.float32)
     return (sums[-1] if len(xs) else start), sums * xs

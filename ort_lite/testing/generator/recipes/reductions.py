@@ -58,7 +58,7 @@ def extreme_index(draw: Draw) -> NodeProposal:
     """Draw an operand, sometimes with NaN, and an axis."""
     special = draw.draft.special and draw.chance(0.6)
     value = _new_operand(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
-    axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
+    axis = draw.axis(value.rank, None if draw.version >= 11 else 0)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
 
@@ -74,7 +74,7 @@ def _order(draw: Draw, chance: float) -> Known:
 def top_k(draw: Draw) -> NodeProposal:
     """Draw an operand and k. More than one result is sorted, because the order is undefined otherwise."""
     value = _order(draw, 0.3)
-    axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
+    axis = draw.axis(value.rank, None if draw.version >= 11 else -1)
     k = draw.integer(0 if draw.chance(0.1) else 1, value.sizes[axis])
     if draw.has_attribute("k"):
         return call([value.name], 2, k=max(k, 1), axis=axis)
@@ -96,6 +96,6 @@ def cumulative(draw: Draw) -> NodeProposal:
 def along_axis(draw: Draw) -> NodeProposal:
     """Draw an operand and an axis. The default is 1 before version 13, then -1. Negative axes exist from version 11 on."""
     value = _order(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
-    axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
+    axis = draw.axis(value.rank, None if draw.version >= 11 else 0)
     optional = draw.version >= 13 or value.rank > 1
     return call([value.name], axis=draw.maybe(axis, 0.8) if optional else axis)
