@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import ort_lite_ep
 
 import ort_lite
 from ort_lite.provider import CPU, Capability, Device, ExecutionProvider, GraphView, Partition, Rejection, run_options
+from tests.inside_onnxruntime import register
 
 CARD = "AcceleratorExecutionProvider"
 DEFAULT = onnxruntime.OrtDeviceMemoryType.DEFAULT
@@ -86,13 +86,6 @@ class VaultExecutionProvider(ExecutionProvider):
 
     def sync(self) -> None:
         self.synced.append("sync")
-
-
-@cache
-def register(name: str) -> str:
-    """Register a provider that is installed with onnxruntime, for the rest of the process, and return its name."""
-    onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
-    return name
 
 
 def register_both() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 VERSIONS = ("1.24.4", "1.27.0", "1.31.1")
 ROOT = Path(__file__).parents[3]
-FILES = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in ("sessions", "errors", "graphs")]
+FILES = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in ("sessions", "errors", "graphs", "devices", "hooks")]
 
 
 def environment(version: str) -> dict[str, str]:
