@@ -276,6 +276,8 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     Bytes are decoded as UTF-8, numpy.void included with its trailing zeros; other objects are converted by `str`. Raises
     RunTerminated if the run is cancelled meanwhile.
     """
+    if value.__class__ is np.ndarray and value.size == 1 and value.dtype is _OBJECT and value.item().__class__ is str:
+        return value  # one row: C-contiguous in any case
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
     ready = array.dtype == _OBJECT and array.flags.c_contiguous
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:

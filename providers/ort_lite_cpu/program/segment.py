@@ -177,17 +177,26 @@ _Group = list[Instruction | Requirement]
 
 
 def _groups(lowered: Lowered) -> list[_Group | HostStep]:
+    """Return instructions that bind together, and the steps between them, in order.
+
+    A step that needs nothing of the open group goes before it, so that what follows the step still belongs to the group.
+    """
     groups: list[_Group | HostStep] = []
     open_: _Group = []
+    held: set[Any] = set()  # operands of the open group, and nodes whose requirements it has
+    steady: set[Any] = {*lowered.inputs}  # buffers that no instruction writes to
     for item in lowered.items:
-        if item is None or isinstance(item, HostStep):
-            if open_:
-                groups.append(open_)
-            open_ = []
-            if item is not None:
-                groups.append(item)
-        else:
+        if isinstance(item, Instruction | Requirement):
             open_.append(item)
+            held.update(item.operands if isinstance(item, Instruction) else [item.node])
+            continue
+        needed = set() if item is None else {item.node, *(tensor.buffer for tensor in item.inputs if tensor is not None)}
+        if open_ and (item is None or (needed - steady) & held):
+            groups.append(open_)
+            open_, held = [], set()
+        if item is not None:
+            groups.append(item)
+            steady.update(tensor.buffer for tensor in item.outputs if tensor is not None)
     if open_:
         groups.append(open_)
     return groups
