@@ -1,6 +1,6 @@
 """LabelEncoder and CategoryMapper: from keys to values. Keys that are numbers are searched natively, strings in a dict."""
 
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, native, span
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.text_steps import Dims, emit_lookup, emit_texts
+from ort_lite_cpu.operators.text_steps import Dims, Table, emit_lookup, emit_texts
 from ort_lite_cpu.registry import STRING, operator
 
 ML = "ai.onnx.ml"
@@ -109,16 +109,15 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     if op.raw(0).dtype != "string":
         _emit_search(op, keys, np.array([*values, default], to_numpy(target)))
         return
-    table: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in zip(keys, values, strict=True):
-        table.setdefault(key, value)
+        mapping.setdefault(key, value)
     if target != "string":
-        op.set(0, emit_lookup(op, table, target, default))
+        op.set(0, emit_lookup(op, mapping, target, default))
         return
-    pace = op.pace
+    pace, table = op.pace, Table(mapping, default)
 
     def replace(texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
-        blocks = (map(table.get, texts[part], repeat(default)) for part in pace.slices(len(texts)))
-        return [*chain.from_iterable(blocks)], shape
+        return [*chain.from_iterable(table.find(texts[part]) for part in pace.slices(len(texts)))], shape
 
     emit_texts(op, replace)
