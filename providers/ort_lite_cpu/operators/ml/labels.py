@@ -9,7 +9,8 @@ from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, native, span
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.text_steps import Dims, Table, emit_lookup, emit_texts
+from ort_lite_cpu.operators.lookup import Table
+from ort_lite_cpu.operators.text_steps import Dims, emit_lookup, emit_texts
 from ort_lite_cpu.registry import STRING, operator
 
 ML = "ai.onnx.ml"

@@ -20,14 +20,14 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 @extents(scores="rows * count", labels="max(count, 2)", label="rows")
 def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part: int, parts: int) -> int:
     """label (rows,) = the label of the largest of scores (rows, count); of one score the second label if it is above zero."""
-    for row in span(rows, part, parts):
+    for row in span(rows, part, parts):  # branches on scores would be mispredicted
         if count == 1:
-            label[row] = labels[1 if scores[row] > like(scores, 0) else 0]
+            label[row] = labels[select(scores[row] > like(scores, 0), 1, 0)]
         else:
             best, most = 0, scores[row * count]
             for k in range(1, count):
                 score = scores[row * count + k]
-                best = select(score > most, k, best)  # a branch would be mispredicted
+                best = select(score > most, k, best)
                 most = select(score > most, score, most)
             label[row] = labels[best]
     return OK
