@@ -51,13 +51,9 @@ class Lookup:
     def __call__(self, texts: list[str], shape: tuple[int, ...]) -> Array:
         """Return the numbers of texts in flat order."""
         try:
-            if len(texts) == 1:
-                found = bytearray(self._table[texts[0]])
-            else:
-                found = bytearray().join([b"".join(self._table.find(texts[part])) for part in self._pace.slices(len(texts))])
+            return np.ndarray(shape, self._kind, self._bytes(texts))
         except KeyError:
             raise self._error(texts) from None
-        return np.ndarray(shape, self._kind, found)
 
     def find(self, x: Array) -> Array:
         """Return the numbers of an array of texts."""
@@ -65,16 +61,25 @@ class Lookup:
             return self([x.item()], x.shape)
         if self._native is None or x.size < MANY:
             return self(self._pace.elements(x), x.shape)
-        flat, numbers, unread = x.reshape(-1), np.empty(x.size, np.int64), 0
+        flat, numbers, unread = np.ascontiguousarray(x).reshape(-1), np.empty(x.size, np.int64), 0
         for part in self._pace.slices(x.size, CHEAP):
             unread += self._native.write(flat[part], numbers[part])
         y = self._values[numbers]
-        if unread:
-            rest = np.flatnonzero(numbers == UNREAD)
-            y[rest] = self(self._pace.elements(flat[rest]), rest.shape)
-        if self._fails and len(self._table) in numbers:
-            raise self._error(self._pace.elements(flat))
+        try:
+            if unread:
+                rest = np.flatnonzero(numbers == UNREAD)
+                y[rest] = np.frombuffer(self._bytes(self._pace.elements(flat[rest])), self._kind)
+            if self._fails and len(self._table) in numbers:
+                raise KeyError
+        except KeyError:
+            raise self._error(self._pace.elements(flat)) from None
         return y.reshape(x.shape)
+
+    def _bytes(self, texts: list[str]) -> bytearray:
+        """Return the bytes of the numbers of texts. Raises KeyError."""
+        if len(texts) == 1:
+            return bytearray(self._table[texts[0]])
+        return bytearray().join([b"".join(self._table.find(texts[part])) for part in self._pace.slices(len(texts))])
 
     def _error(self, texts: list[str]) -> ValueError:
         at = next(k for k, text in enumerate(texts) if text not in self._table)

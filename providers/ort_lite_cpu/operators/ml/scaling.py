@@ -20,12 +20,12 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 @extents(x="count", offset="columns", scale="columns", y="count")
 def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
     """y = (x - offset) * scale, both repeated every `columns` elements; computed in offset's type."""
-    first, last = count * part // parts, count * (part + 1) // parts  # as `span`
-    while first < last:
-        column = first % columns
-        for k in range(column, min(columns, column + last - first)):
-            y[first] = like(y, (like(offset, x[first]) - offset[k]) * scale[k])
-            first += 1
+    i, last = count * part // parts, count * (part + 1) // parts  # as `span`
+    while i < last:
+        first = i % columns
+        for k in range(first, min(columns, first + last - i)):
+            y[i] = like(y, (like(offset, x[i]) - offset[k]) * scale[k])
+            i += 1
     return OK
 
 
