@@ -218,7 +218,7 @@ class _Times:
     def of_step(self, step: HostStep) -> int:
         """Return the time of the next item, a step."""
         inputs = {tensor.buffer for tensor in step.inputs if tensor is not None and tensor.buffer is not None}
-        time = max((self._after.get(used, 0) for used in (step.node, *inputs)), default=0)
+        time = max([self._after.get(step.node, 0), *(self._after.get(buffer, 0) for buffer in inputs)])
         time += time & 1
         self._last = max(self._last, time)
         self._use(inputs, time)
@@ -234,8 +234,7 @@ class _Times:
         """Return the time of the next item, an instruction or a requirement."""
         operands = item.operands if isinstance(item, Instruction) else ()
         used = {buffer for buffer in operands if buffer is not None}
-        before = max((self._after.get(buffer, 0) for buffer in used), default=0)
-        time = max(self._first, before | 1)
+        time = max([self._first, *(self._after.get(buffer, 0) | 1 for buffer in used)])
         if self._jumps:
             self._first = time
         self._last = max(self._last, time)
