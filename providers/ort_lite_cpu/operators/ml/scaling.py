@@ -14,6 +14,8 @@ from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"
 INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+RUN = 256
+"""Elements that one offset is repeated for: the kernel's inner loop is as long."""
 
 
 @native
@@ -39,6 +41,8 @@ def scaler(op: NodeLowering) -> None:
     if len(offset) != len(scale):
         raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
     _require_features(op, x, len(scale))
+    if len(scale) == 1:
+        offset, scale = np.repeat(offset, RUN), np.repeat(scale, RUN)
     op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
