@@ -21,7 +21,8 @@ ONE_HOT = """(float[N,1] n, string[A,1] s, float[N,1] m, string[B,1] t) => (floa
     texts = Reshape(pq, shape)
     y = Concat<axis = 1>(scaled, texts) }"""
 
-ORDINAL = """(string[N,3] x) => (float[N,2] y) <int64 first = {0}, int64[1] last = {2}, int64[2] shape = {-1, 1}, string[N,1] s, string[N,1] t> {
+ORDINAL = """(string[N,3] x) => (float[N,2] y)
+    <int64 first = {0}, int64[1] last = {2}, int64[2] shape = {-1, 1}, string[N,1] s, string[N,1] t> {
     s = ai.onnx.ml.ArrayFeatureExtractor(x, first)
     t = ai.onnx.ml.ArrayFeatureExtractor(x, last)
     p = ai.onnx.ml.LabelEncoder<keys_strings = ["b", "a", "é", ""], values_int64s = [0, 1, 2, 3], default_int64 = 9>(s)
