@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -47,40 +47,34 @@ class Lookup:
         parts = [value.tobytes() for value in values]  # joined, they are an array
         self._table = Table(dict(zip(numbers, parts, strict=False)), None if other is None else parts[-1])
         self._values, self._native = values, text_numbers([*numbers], kernels)
+        self._failing = len(numbers) if other is None else UNREAD
 
     def __call__(self, texts: list[str], shape: tuple[int, ...]) -> Array:
         """Return the numbers of texts in flat order."""
-        try:
-            return np.ndarray(shape, self._kind, self._bytes(texts))
-        except KeyError:
-            raise self._error(texts) from None
+        slices = self._pace.slices(len(texts))
+        found = bytearray().join([self._join(texts[part], texts[part], part.start) for part in slices])
+        return np.ndarray(shape, self._kind, found)
 
     def find(self, x: Array) -> Array:
         """Return the numbers of an array of texts."""
-        if x.size == 1:
-            return self([x.item()], x.shape)
+        if x.size == 1 and not self._fails:
+            return np.ndarray(x.shape, self._kind, bytearray(self._table[x.item()]))
         if self._native is None or x.size < MANY:
             return self(self._pace.elements(x), x.shape)
-        flat, numbers, unread = np.ascontiguousarray(x).reshape(-1), np.empty(x.size, np.int64), 0
+        flat, y = np.ascontiguousarray(x).reshape(-1), np.empty(x.size, self._kind)
         for part in self._pace.slices(x.size, CHEAP):
-            unread += self._native.write(flat[part], numbers[part])
-        y = self._values[numbers]
-        try:
-            if unread:
-                rest = np.flatnonzero(numbers == UNREAD)
-                y[rest] = np.frombuffer(self._bytes(self._pace.elements(flat[rest])), self._kind)
-            if self._fails and len(self._table) in numbers:
-                raise KeyError
-        except KeyError:
-            raise self._error(self._pace.elements(flat)) from None
+            texts, numbers = flat[part], np.empty(len(y[part]), np.int64)
+            unread = self._native.write(texts, numbers)
+            y[part] = self._values[numbers]
+            if unread or self._fails:
+                rest = np.flatnonzero((numbers == UNREAD) | (numbers == self._failing))
+                y[part][rest] = np.frombuffer(self._join(texts[rest].tolist(), texts, part.start), self._kind)
         return y.reshape(x.shape)
 
-    def _bytes(self, texts: list[str]) -> bytearray:
-        """Return the bytes of the numbers of texts. Raises KeyError."""
-        if len(texts) == 1:
-            return bytearray(self._table[texts[0]])
-        return bytearray().join([b"".join(self._table.find(texts[part])) for part in self._pace.slices(len(texts))])
-
-    def _error(self, texts: list[str]) -> ValueError:
-        at = next(k for k, text in enumerate(texts) if text not in self._table)
-        return ValueError(f"{texts[at]!r} at position {at} {self._missing}")
+    def _join(self, texts: list[str], among: Iterable[str], start: int) -> bytes:
+        """Return the bytes of the numbers of texts, which are some of those from position `start` on."""
+        try:
+            return b"".join(self._table.find(texts))
+        except KeyError:
+            at, text = next((k, text) for k, text in enumerate(among, start) if text not in self._table)
+            raise ValueError(f"{text!r} at position {at} {self._missing}") from None
