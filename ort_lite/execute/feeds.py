@@ -20,7 +20,7 @@ from ort_lite.shapes.dims import Shape
 
 Check = Callable[[Any], Any]
 
-_OBJECT, _TEXT = np.dtype(object), frozenset([str])
+_OBJECT = np.dtype(object)
 SLICE = 1 << 16
 """The number of strings that are processed between two checks for a cancelled run."""
 _ITEMS = 1 << 14
@@ -276,20 +276,25 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     Bytes are decoded as UTF-8, numpy.void included with its trailing zeros; other objects are converted by `str`. Raises
     RunTerminated if the run is cancelled meanwhile.
     """
+    if value.__class__ is np.ndarray and value.size == 1 and value.dtype is _OBJECT and value.item().__class__ is str:
+        return value  # one row: C-contiguous in any case
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
     ready = array.dtype == _OBJECT and array.flags.c_contiguous
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise InvalidArgument(
             f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
         ).about(input=name, expected=ort_name("string"), got=_type_of(array))
-    if ready and all(_TEXT.issuperset(map(type, items)) for _, items in _slices(name, array)):
+    if ready and all(_are_texts(items) for _, items in _slices(name, array)):
         return array
     texts = np.empty(array.size, object)
     for start, items in _slices(name, array):
-        texts[start : start + len(items)] = (
-            items if _TEXT.issuperset(map(type, items)) else [_text(name, item) for item in items]
-        )
+        texts[start : start + len(items)] = items if _are_texts(items) else [_text(name, item) for item in items]
     return texts.reshape(array.shape)
+
+
+def _are_texts(items: list[Any]) -> bool:
+    """Return True if all items are of class str itself. 12 ns an item."""
+    return [*map(type, items)].count(str) == len(items)
 
 
 def _slices(name: str, array: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[Any]]]:

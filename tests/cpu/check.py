@@ -96,7 +96,7 @@ def text_program(
 ) -> Program:
     """A program of the nodes of `text`, ONNX's text of a graph; inputs named in `constants` are initialisers."""
     options = options or CPUOptions(threads=threads, fusion=fusion)
-    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>'
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
     graph = load(onnx.parser.parse_model(f"{header} main {text}")).graph
     feeds: list[tuple[Value, Info]] = []
     for value in graph.inputs:

@@ -56,15 +56,18 @@ class StridedView(NamedTuple):
 )
 def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, part: int, parts: int) -> int:
     """y[t(i)] = x[s(i)] for all i in n; strides in elements. dense: s.s5 and t.s5 are 1."""
+    left, source, target = 0, 0, 0
     for row in span(n.n0 * n.n1 * n.n2 * n.n3, part, parts):
-        i3 = row % n.n3
-        rest = row // n.n3
-        i2 = rest % n.n2
-        rest = rest // n.n2
-        i1 = rest % n.n1
-        i0 = rest // n.n1
-        source = s.at + i0 * s.s0 + i1 * s.s1 + i2 * s.s2 + i3 * s.s3
-        target = t.at + i0 * t.s0 + i1 * t.s1 + i2 * t.s2 + i3 * t.s3
+        if left == 0:  # the first row of a loop; divisions for each row would take longer than a copy of a few elements
+            i3 = row % n.n3
+            rest = row // n.n3
+            i2 = rest % n.n2
+            rest = rest // n.n2
+            i1 = rest % n.n1
+            i0 = rest // n.n1
+            source = s.at + i0 * s.s0 + i1 * s.s1 + i2 * s.s2 + i3 * s.s3
+            target = t.at + i0 * t.s0 + i1 * t.s1 + i2 * t.s2 + i3 * t.s3
+            left = n.n3 - i3
         for i in range(n.n4):
             if dense:
                 for j in range(n.n5):
@@ -72,6 +75,9 @@ def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedVie
             else:
                 for j in range(n.n5):
                     y[target + i * t.s4 + j * t.s5] = x[source + i * s.s4 + j * s.s5]
+        left -= 1
+        source += s.s3
+        target += t.s3
     return OK
 
 

@@ -53,6 +53,8 @@ class Builder:
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
         """Those of them whose arrays may be somebody else's too."""
+        self.exact: set[Buffer | None] = set()
+        """Those of them whose arrays have the shapes that inference says: a program is called with no others."""
         self._born: dict[Buffer, int] = {}
         """The number of symbols that had a source when each buffer that instructions fill was created."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
@@ -278,40 +280,43 @@ class Builder:
         infos: Sequence[Info | None],
         python: bool = True,
         shared: Collection[int] = (),
+        exact: bool = False,
     ) -> list[Tensor | None]:
         """Add a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
 
         What it makes has their element types, ranks and known dims, or the run fails (`host_step.run_host_step`). Dims that are
         expressions, or symbols of somebody else, become a requirement where the first kernel reads it.
-        shared: outputs that may be, or hold, an array that the step was given, or a constant.
+        shared: outputs that may be, or hold, an array that the step was given, or a constant. exact: they have the shapes that
+        inference says, for inputs that have them.
         """
         given = tuple(None if tensor is None else self.pin(tensor) for tensor in inputs)
         made = tuple(None if info is None else self.add_external(info) for info in infos)
-        self._unseen.update(
-            {tensor.buffer: (node, tensor) for tensor in made if tensor is not None and tensor.buffer is not None}
-        )
+        outputs = {tensor.buffer: (node, tensor) for tensor in made if tensor is not None and tensor.buffer is not None}
+        if exact and self.exact.issuperset(tensor.buffer for tensor in given if tensor is not None):
+            self.exact.update(outputs)
+        else:
+            self._unseen.update(outputs)
         self._shared.update(t.buffer for k, t in enumerate(made) if k in shared and t is not None and t.buffer is not None)
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
     def take_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
-        """Return the last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
+        """Return the step that makes `tensor` and nothing else, which is undone, if its function fits; else None.
 
         The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told. Of
-        `lost` symbols nobody asks any more.
+        `lost` symbols nobody asks any more. A step that tells symbols is the last one: what follows it may read them.
         """
-        last = self.result.items[-1] if self.result.items else None
-        if not isinstance(last, HostStep) or not fits(last.function) or tensor.buffer is None:
+        items = self.result.items
+        found = next((item for item in reversed(items) if isinstance(item, HostStep) and _makes(item, tensor)), None)
+        if found is None or not fits(found.function):
             return None
-        told = [found for found, source in self.result.sources.items() if source.buffer is tensor.buffer]
-        if [made and made.buffer for made in last.outputs] != [tensor.buffer] or not {*told} <= {
-            *map(as_symbol, (*kept, *lost))
-        }:
+        told = [symbol_ for symbol_, source in self.result.sources.items() if source.buffer is tensor.buffer]
+        if told and (found is not items[-1] or not {*told} <= {*map(as_symbol, (*kept, *lost))}):
             return None
-        for found in told:
-            del self.result.sources[found]
-        self.result.items.pop()
-        return last
+        for symbol_ in told:
+            del self.result.sources[symbol_]
+        items.remove(found)
+        return found
 
     def add_external(self, info: Info, name: str = "") -> Tensor:
         """Return a tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
@@ -380,6 +385,11 @@ class Builder:
             found = as_symbol(dim)
             if found is not None and found not in self.result.sources:
                 self.result.sources[found] = SymbolSource(buffer, axis, element=False)
+
+
+def _makes(step: HostStep, tensor: Tensor) -> bool:
+    """Return True if `tensor`, which has a buffer, is the only result of a step."""
+    return tensor.buffer is not None and [made and made.buffer for made in step.outputs] == [tensor.buffer]
 
 
 class _OnBehalf:

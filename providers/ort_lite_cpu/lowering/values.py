@@ -98,6 +98,7 @@ class Values:
         self.inference.infos[value] = info
         tensor = self.tensors[value] = self.builder.add_external(info, value.name)
         assert tensor.buffer is not None
+        self.builder.exact.add(tensor.buffer)
         self.builder.result.inputs.append(tensor.buffer)
         self.builder.result.input_infos.append(info)
 

@@ -22,6 +22,7 @@ from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.columns import multiply
 from ort_lite_cpu.operators.reduction_costs import (
     EXPONENTIAL,
     FOLDED,
@@ -59,6 +60,8 @@ def reduce(op: NodeLowering) -> None:
     axes = _axes(op, len(raw.shape))
     if not axes and kind in ("sum", "mean", "max", "min", "prod"):
         op.alias(op.input(0))
+    elif kind == "prod" and multiply(op, raw, axes):
+        pass  # emitted where the product is needed
     elif raw.dtype not in REAL and kind in ("mean", "l2", "log_sum", "log_sum_exp"):
         y = op.temporary("float64", shape)
         _emit(op, op.cast(op.input(0), "float64"), y, axes, kind)

@@ -12,6 +12,7 @@ from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, bits, same_shape
+from ort_lite_cpu.operators.columns import Columns, merge
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.operators.joined import is_part
 from ort_lite_cpu.registry import MOVABLE, operator
@@ -89,8 +90,11 @@ def concat(op: NodeLowering) -> None:
     else:
         perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
         y = op.output(0, perm)
-    inputs = [raw if is_part(raw, y) else op.input(k, perm) for k, raw in enumerate(raws)]
-    emit_concat(op, inputs, y, op.attr("axis", 1) % len(y.shape))
+    axis = op.attr("axis", 1) % len(y.shape)
+    takes_columns = axis == 1 and len(y.shape) == 2 and perm is None
+    written = [is_part(raw, y) or (takes_columns and isinstance(raw.later, Columns)) for raw in raws]
+    inputs = [raw if written[k] else op.input(k, perm) for k, raw in enumerate(raws)]
+    emit_concat(op, merge(inputs), y, axis)
 
 
 def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
@@ -102,7 +106,9 @@ def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int
     for x in inputs:
         others = [k for k in range(len(order)) if k != axis]
         op.agree([x.storage_shape[k] for k in others], [y.storage_shape[k] for k in others], "dimensions of its inputs differ")
-        if not is_part(x, y):
+        if isinstance(x.later, Columns):
+            x.later.write(op, y, at)
+        elif not is_part(x, y):
             emit_strided_copy(op, x, y, x.storage_shape, contiguous(x.storage_shape), strides, 0, at * strides[axis])
         at = at + x.storage_shape[axis]
 

@@ -34,10 +34,22 @@ def reshape(op: NodeLowering) -> None:
     if shape is None or 0 in shape or len(opens) > 1 or (opens and not inferred):
         move(op)
         return
-    emit_view(op, tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+    dims = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+    emit_view(op, lambda x: x.reshape(dims))
 
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)
+def array_feature_extractor(op: NodeLowering) -> None:
+    """Take a column of known number from the same array; else as `move`. Spec: ONNX-ML ArrayFeatureExtractor-1."""
+    index, shape = op.constant(1), op.raw(0).shape
+    last = shape[-1] if len(shape) > 1 else 0
+    if index is None or index.size != 1 or not isinstance(last, int) or not 0 <= index.item() < last:
+        move(op)
+        return
+    column = index.item()
+    emit_view(op, lambda x: x[..., column : column + 1])
+
+
 @operator("ExpandDims", domain="com.microsoft", types=STRING, python=True)
 def move(op: NodeLowering) -> None:
     """Move positions of strings by the node's own kernel; two steps number all strings of the inputs and pick the results.

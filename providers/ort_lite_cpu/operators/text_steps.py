@@ -1,21 +1,24 @@
 """Operators on texts as one Python step: what one hands to the next is a list, and no array of objects."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Node, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.lookup import Lookup
 from ort_lite_cpu.run.pace import Pace, step_error
 
 Dims = tuple[int, ...]
+View = Callable[[Array], Array]
+"""A function from an array to some of its elements, or to another shape of it."""
 Stage = Callable[[list[str], Dims], tuple[list[str], Dims]]
 """A function from texts in flat order and their shape to others."""
 Finish = Callable[[list[str], Dims], Array]
@@ -41,22 +44,31 @@ class Streamed(ABC):
 
 
 class TextStep:
-    """The function of a step: another shape of the array, stages in order, each with its node, and the array at last."""
+    """The function of a step: views of the array and then stages in order, each with its node, and the array at last."""
 
     def __init__(
-        self, node: Node, view: Dims | None = None, stages: Sequence[tuple[Node, Stage]] = (), finish: Finish | None = None
+        self,
+        node: Node,
+        views: Sequence[tuple[Node, View]] = (),
+        stages: Sequence[tuple[Node, Stage]] = (),
+        finish: Finish | None = None,
     ) -> None:
-        """`view` may hold a -1. `node` is that of `finish`; None: the texts themselves are wanted."""
-        self.view, self.stages = view, list(stages)
+        """`node` is that of `finish`; None: the texts themselves are wanted."""
+        self.views, self.stages = list(views), list(stages)
         self._node, self._finish, self._pace = node, finish, Pace(node)
+        self.is_view = not self.stages and finish is None
+        """True if the result may be the array that comes in."""
 
     def __call__(self, x: Array) -> list[Array]:
         done, pace = 0, self._pace
         try:
-            if self.view is not None:
-                x = x.reshape(self.view)
-            if not self.stages and self._finish is None:
+            for _, view in self.views:
+                x = view(x)
+                done += 1
+            if self.is_view:
                 return [x]
+            if not self.stages and isinstance(self._finish, Lookup):
+                return [self._finish.find(x)]
             texts, shape = pace.elements(x), x.shape
             for _, stage in self.stages:
                 texts, shape = stage(texts, shape)
@@ -67,25 +79,27 @@ class TextStep:
         except OrtLiteError:
             raise
         except Exception as error:
-            node = self.stages[done][0] if done < len(self.stages) else self._node
-            raise step_error(node, error) from error
+            nodes = [*(node for node, _ in (*self.views, *self.stages)), self._node]
+            raise step_error(nodes[done], error) from error
 
 
-def emit_view(op: NodeLowering, view: Dims) -> None:
-    """Set output 0 to the array of input 0 under another shape."""
-    [y] = op.builder.step(op.node, TextStep(op.node, view), [op.raw(0)], [op.info()], shared=(0,))
-    assert y is not None
-    op.set(0, y)
+def emit_view(op: NodeLowering, view: View) -> None:
+    """Set output 0 to a view of input 0's array."""
+    op.set(0, _emit(op, [(op.node, view)], [], None, op.info()))
 
 
 def emit_texts(op: NodeLowering, stage: Stage) -> None:
     """Set output 0 to what `stage` makes of the texts of input 0."""
-    op.set(0, _emit(op, [(op.node, stage)], None, op.info()))
+    op.set(0, _emit(op, [], [(op.node, stage)], None, op.info()))
 
 
-def emit_numbers(op: NodeLowering, finish: Finish, info: Info) -> Tensor:
-    """Emit the conversion of input 0's texts by `finish`."""
-    return _emit(op, [], finish, info)
+def emit_lookup(op: NodeLowering, numbers: Mapping[str, Any], dtype: DType, other: Any = None, missing: str = "") -> Tensor:
+    """Emit the conversion of input 0's texts to their numbers, `other` for texts that have none.
+
+    Without an `other`, the run fails with the text, its position and `missing`.
+    """
+    finish = Lookup(op.pace, op.kernels, numbers, to_numpy(dtype), other, missing)
+    return _emit(op, [], [], finish, Info(TensorType(dtype, op.raw(0).shape)))
 
 
 def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tensor, int] | None:
@@ -106,25 +120,37 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
         return None
     head: Any = before.function
     node, last = head.stages[-1]
-    step = TextStep(node, head.view, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
+    step = TextStep(node, head.views, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
     nbytes = symbol(f"{x.name}.bytes#{len(values.builder.result.sources)}")
     [made] = values.builder.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
     assert made is not None
     return made, last.least
 
 
-def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish | None, info: Info) -> Tensor:
-    """Emit a step of its own, or extend the previous step if it produces the texts and has no other reader."""
+def _emit(
+    op: NodeLowering,
+    views: Sequence[tuple[Node, View]],
+    stages: Sequence[tuple[Node, Stage]],
+    finish: Finish | None,
+    info: Info,
+) -> Tensor:
+    """Emit a step of its own, or extend the step that produces the texts if they have no other reader."""
     x, values, value = op.raw(0), op.values, op.node.inputs[0]
     inputs: Sequence[Tensor | None] = [x]
-    before: Any = None
+    before = None
     if value is not None and values.remaining.get(value) == 1:
-        before = values.builder.take_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
-    if before is None:
-        function = TextStep(op.node, None, stages, finish)
-    else:
+        before = values.builder.take_back(x, info.shape or (), lambda function: _continues(function, views))
+    function = TextStep(op.node, views, stages, finish)
+    if before is not None:
         inputs, head = before.inputs, before.function
-        function = TextStep(op.node, head.view, [*head.stages, *stages], finish)
-    [made] = values.builder.step(op.node, function, inputs, [info])
+        assert isinstance(head, TextStep)
+        function = TextStep(op.node, [*head.views, *views], [*head.stages, *stages], finish)
+    shared, exact = (0,) if function.is_view else (), not function.stages
+    [made] = values.builder.step(op.node, function, inputs, [info], shared=shared, exact=exact)
     assert made is not None
     return made
+
+
+def _continues(function: Any, views: Sequence[Any]) -> bool:
+    """Return True for a step behind which there may be views, and stages."""
+    return isinstance(function, TextStep) and (function.is_view or not views)

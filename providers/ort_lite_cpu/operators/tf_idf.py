@@ -1,21 +1,18 @@
 """TfIdfVectorizer: counts n-grams of a pool. Strings become numbers of the pool in a Python step, the counting is native."""
 
 from collections.abc import Sequence
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array
-from ort_lite.graph import TensorType
-from ort_lite.inference import Info
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, native, shift, span
 from ort_lite.shapes import minimum, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.ngrams import Ngrams, count_row, ngram_table, weigh
-from ort_lite_cpu.operators.text_steps import Dims, emit_numbers, emit_stream
+from ort_lite_cpu.operators.text_steps import emit_lookup, emit_stream
 from ort_lite_cpu.operators.words import KnownWords, can_stream, count_words, word_table
 from ort_lite_cpu.registry import STRING, operator
 
@@ -59,15 +56,7 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     if stream is not None:
         _count_words(op, *stream, numbers, gram)
         return
-    words = {text: np.int64(number).tobytes() for text, number in numbers.items()}  # joined, they are an array
-    other = np.int64(-1).tobytes()
-    pace = op.pace
-
-    def number_texts(texts: list[str], shape: Dims) -> Array:
-        parts = (b"".join(map(words.get, texts[part], repeat(other))) for part in pace.slices(len(texts)))
-        return np.frombuffer(b"".join(parts), np.int64).reshape(shape)
-
-    x = emit_numbers(op, number_texts, Info(TensorType("int64", op.raw(0).shape)))
+    x = emit_lookup(op, numbers, "int64", -1)
     _count(op, x, gram)
 
 

@@ -85,7 +85,9 @@ class Program:
         self.places, self.output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
-            SegmentRun(step, Binder(step, self.planner, options.compile), needs) if isinstance(step, Segment) else step
+            SegmentRun(step, Binder(step, self.planner, options.compile), needs, len(inputs))
+            if isinstance(step, Segment)
+            else step
             for step in assembled.steps
         ]
         self.threads = options.threads
@@ -143,7 +145,7 @@ class Program:
         only = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(only, SegmentRun) or not all(isinstance(type_, TensorType) for type_ in given):
             return None
-        return only if only.reads_only_input_shapes(len(given)) else None
+        return only if only.shapes_tell else None
 
     def _sizes_read_again(self) -> list[int]:
         """Return the inputs whose elements are sizes in several segments.
@@ -348,9 +350,9 @@ class Program:
 
                     record_host_step(step, places, events)
                 continue
-            values, lease = step.values(places), None
+            key, lease = shapes if step.shapes_tell else step.values(places), None
             try:
-                bound = step.cache.get(values) or step.bind(values, values)
+                bound = step.cache.get(key) or step.bind(key, step.values(places))
                 if self._counts:
                     self._take(step, bound)
                 lease = step.lease(self.pool, bound, places)

@@ -7,7 +7,7 @@ their own ("places", in this order: inputs, outputs, others); all else is scratc
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -177,20 +177,74 @@ _Group = list[Instruction | Requirement]
 
 
 def _groups(lowered: Lowered) -> list[_Group | HostStep]:
-    groups: list[_Group | HostStep] = []
-    open_: _Group = []
+    """Return instructions that bind together, and the steps between them, in order.
+
+    A step runs as early as what it reads allows, and an instruction in the first segment that it can be in: few segments are left.
+    """
+    times = _Times(lowered)
+    groups: dict[int, _Group] = {}
+    steps: dict[int, list[HostStep]] = {}
     for item in lowered.items:
-        if item is None or isinstance(item, HostStep):
-            if open_:
-                groups.append(open_)
-            open_ = []
-            if item is not None:
-                groups.append(item)
+        if item is None:
+            times.end_segment()
+        elif isinstance(item, HostStep):
+            steps.setdefault(times.of_step(item), []).append(item)
         else:
-            open_.append(item)
-    if open_:
-        groups.append(open_)
-    return groups
+            groups.setdefault(times.of_instruction(item), []).append(item)
+    found: list[_Group | HostStep] = []
+    for time in sorted({*groups, *steps}):
+        found += steps[time] if time in steps else [groups[time]]
+    return found
+
+
+class _Times:
+    """The times at which items run: odd for segments, even for the steps between them. Items of one time keep their order."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._steady = {*lowered.inputs}
+        """Buffers that no instruction writes to."""
+        self._told = {source.buffer for source in lowered.sources.values()}
+        self._jumps = any(isinstance(item, Instruction) and item.jump for item in lowered.items)
+        self._after: dict[Buffer | Node, int] = {}
+        """The last time at which a buffer was used, unless it is steady and was only read, or a node had a requirement."""
+        self._first = 1
+        """The time of the first segment that may still grow."""
+        self._last = 0
+
+    def end_segment(self) -> None:
+        """Begin a segment that binds on what those before it leave, if there are any."""
+        self._first = max(self._first, (self._last + 1) | 1)
+
+    def of_step(self, step: HostStep) -> int:
+        """Return the time of the next item, a step."""
+        inputs = {tensor.buffer for tensor in step.inputs if tensor is not None and tensor.buffer is not None}
+        time = max([self._after.get(step.node, 0), *(self._after.get(buffer, 0) for buffer in inputs)])
+        time += time & 1
+        self._last = max(self._last, time)
+        self._use(inputs, time)
+        for tensor in step.outputs:
+            if tensor is not None and tensor.buffer is not None:
+                self._steady.add(tensor.buffer)
+                self._after[tensor.buffer] = time
+                if tensor.buffer in self._told:  # anything behind it may ask for its sizes
+                    self._first = max(self._first, time + 1)
+        return time
+
+    def of_instruction(self, item: Instruction | Requirement) -> int:
+        """Return the time of the next item, an instruction or a requirement."""
+        operands = item.operands if isinstance(item, Instruction) else ()
+        used = {buffer for buffer in operands if buffer is not None}
+        time = max([self._first, *(self._after.get(buffer, 0) | 1 for buffer in used)])
+        if self._jumps:
+            self._first = time
+        self._last = max(self._last, time)
+        self._use(used, time)
+        if isinstance(item, Requirement):
+            self._after[item.node] = time
+        return time
+
+    def _use(self, buffers: Set[Buffer], time: int) -> None:
+        self._after.update((buffer, time) for buffer in buffers if buffer.constant is None and buffer not in self._steady)
 
 
 def _schedule(group: _Group) -> _Group:

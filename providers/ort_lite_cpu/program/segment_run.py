@@ -43,24 +43,22 @@ NEVER_BRIEF_US = 1000.0
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "jumps", "leaves", "needs", "places", "segment", "wanted")
+    __slots__ = ("binder", "cache", "inputs", "jumps", "leaves", "needs", "places", "segment", "shapes_tell", "wanted")
 
-    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
-        """`needs`: see `RunContext.fit`."""
-        self.segment, self.binder, self.needs = segment, binder, needs
+    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int], inputs: int) -> None:
+        """`needs`: see `RunContext.fit`. `inputs`: how many the program has."""
+        self.segment, self.binder, self.needs, self.inputs = segment, binder, needs, inputs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.jumps = any(instruction.jump for instruction in segment.instructions)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.wanted = copy_arguments(FIRST_PLACE, self.places)
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
+        self.shapes_tell = all(not element and place < inputs for place, _, element in self.leaves)
+        """True if its symbols are dimensions of the program's inputs, so that their shapes are the key of a bound program."""
         self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SegmentRun, (self.segment, self.binder, self.needs)
-
-    def reads_only_input_shapes(self, inputs: int) -> bool:
-        """Return True if its symbols are dimensions of the program's inputs."""
-        return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
+        return SegmentRun, (self.segment, self.binder, self.needs, self.inputs)
 
     def values(self, places: Sequence[Any]) -> tuple[int, ...]:
         """Return the values of the symbols for the arrays at hand."""

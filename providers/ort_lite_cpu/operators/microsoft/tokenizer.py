@@ -103,6 +103,10 @@ def _function(op: NodeLowering, least: int) -> Tokenize:
     return _Runs(found, members, max(least, 1), pace) if members else lambda texts: list(map(found, texts))
 
 
+FEW = 1000
+"""Characters that Python spreads in less time than NumPy."""
+
+
 class _Letters:
     """The characters of each text."""
 
@@ -118,7 +122,10 @@ class _Letters:
             joined = chr(STOP).join([*block, ""])
             if chr(BETWEEN) in joined or joined.count(chr(STOP)) != len(block):
                 return None
-            parts += [_spread(encode(piece, self._pace)) for piece in self._pace.pieces(joined)]
+            if len(joined) <= FEW:
+                parts.append(encode(chr(BETWEEN) + chr(BETWEEN).join(joined), self._pace))
+            else:
+                parts += [_spread(encode(piece, self._pace)) for piece in self._pace.pieces(joined)]
         return b"".join(parts) if parts else bytes([STOP])
 
     def __call__(self, texts: list[str]) -> list[list[str]]:

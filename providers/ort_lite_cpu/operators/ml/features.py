@@ -1,21 +1,22 @@
 """Columns of features: ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder."""
 
-from itertools import repeat
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, cast, failure_status, like, native, span
+from ort_lite.native.lang import OK, Ptr, cast, failure_status, like, native, select, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import bits
+from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.operators.columns import extract_columns
 from ort_lite_cpu.operators.gather import gather, index_along
-from ort_lite_cpu.operators.ml.labels import find_key
 from ort_lite_cpu.operators.ranges import require_within
+from ort_lite_cpu.operators.text_steps import emit_lookup
 from ort_lite_cpu.registry import MOVABLE, STRING, operator
 
 if TYPE_CHECKING:
@@ -32,12 +33,21 @@ def array_feature_extractor(op: NodeLowering) -> None:
     x, index = op.input(0), op.input(1)
     if not x.shape:
         raise op.reject("the input has no axis")
-    y = op.output(0)
     outer, axis = product(x.shape[:-1]), x.shape[-1]
+    known = op.constant(1)
+    if known is not None and len(x.shape) == 2 and isinstance(axis, int) and _are_within(known, axis):
+        extract_columns(op, known.reshape(-1).tolist())
+        return
+    y = op.output(0)
     op.require(less(0, index.size), "there are no indices")
     require_within(op, 1, "index", axis - 1)
     operands = [bits(x), index, bits(y)]
     op.emit(gather, operands, outer=outer, axis=axis, count=index.size, inner=1, work=y.size, message=index_along(1))
+
+
+def _are_within(index: Array, axis: int) -> bool:
+    """Return True if there are indices, and none is out of range."""
+    return index.size > 0 and bool(((index >= 0) & (index < axis)).all())
 
 
 @native
@@ -71,16 +81,16 @@ def feature_vectorizer(op: NodeLowering) -> None:
 
 
 @native
-@extents(x="count", keys="categories", places="categories", y="count * categories")
-def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int, zeros: int, part: int, parts: int) -> int:
-    """y (count, categories) = 1 at the place of x's category, of which `keys` are sorted ones; 0 for others, if `zeros`."""
+@extents(x="count", categories="width", y="count * width")
+def one_hot(x: Ptr, categories: Ptr, y: Ptr, count: int, width: int, zeros: int, part: int, parts: int) -> int:
+    """y (count, width) = 1 where x is a row's category, else 0. Fails at an x that has none, unless `zeros`."""
     for i in span(count, part, parts):
-        for k in range(categories):
-            y[i * categories + k] = like(y, 0)
-        found = find_key(keys, categories, cast(x[i], "i64"))
-        if found < categories:
-            y[i * categories + places[found]] = like(y, 1)
-        elif zeros == 0:
+        category, known = cast(x[i], "i64"), 0
+        for k in range(width):
+            same = select(categories[k] == category, 1, 0)
+            y[i * width + k] = like(y, same)
+            known |= same
+        if known == 0 and zeros == 0:
             return failure_status(UNKNOWN_CATEGORY, i)
     return OK
 
@@ -88,43 +98,36 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
 @operator("OneHotEncoder", domain=ML, types=INPUTS)
 def one_hot_encoder(op: NodeLowering) -> None:
     """Encode numbers, with floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
-    one_of(op, "cats_strings", "cats_int64s")
-    categories = np.array(op.attr("cats_int64s") or (), np.int64)
-    order = np.argsort(categories, kind="stable")
-    keys = categories[order]
-    if not len(keys) or (np.diff(keys) == 0).any():
-        raise op.reject("cats_int64s should be different numbers, at least one")
-    x = op.input(0)
-    operands = [x, op.array(keys), op.array(order), op.output(0)]
-    known, zeros, work = len(keys), op.attr("zeros", 1), x.size * len(keys)
-    op.emit(one_hot, operands, count=x.size, categories=known, zeros=zeros, work=work, message=_no_category)
-
-
-def _no_category(failure: "Failure") -> str:
-    return f"{failure.element(0)} at position {failure.at} is no category, and zeros is 0"
+    categories: list[int] = _categories(op, "cats_int64s", "numbers")
+    _emit_one_hot(op, op.input(0), categories)
 
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
     """Encode strings as numbers are encoded. Spec: ONNX-ML OneHotEncoder-1."""
+    places = {text: k for k, text in enumerate(_categories(op, "cats_strings", "texts"))}
+    other = len(places) if op.attr("zeros", 1) else None
+    _emit_one_hot(op, emit_lookup(op, places, "int64", other, _NO_CATEGORY), range(len(places)))
+
+
+def _categories(op: NodeLowering, name: str, what: str) -> Any:
+    """Return the categories, each once."""
     one_of(op, "cats_strings", "cats_int64s")
-    places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
-    if not places or len(places) != len(op.attr("cats_strings")):
-        raise op.reject("cats_strings should be different texts, at least one")
-    zeros, pace = bool(op.attr("zeros", 1)), op.pace
+    categories = op.attr(name) or ()
+    if not categories or len({*categories}) != len(categories):
+        raise op.reject(f"{name} should be different {what}, at least one")
+    return categories
 
-    def step(x: Array) -> list[Array]:
-        y, flat, width = np.zeros(x.size * len(places), np.float32), x.reshape(-1), len(places)
-        for part in pace.slices(x.size):
-            texts = flat[part].tolist()
-            found = np.fromiter(map(places.get, texts, repeat(-1)), np.int64, len(texts))
-            ones = np.arange(part.start * width, (part.start + len(texts)) * width, width) + found
-            if -1 in found:
-                if not zeros:
-                    at = part.start + int(np.flatnonzero(found < 0)[0])
-                    raise ValueError(f"{flat[at]!r} at position {at} is no category, and zeros is 0")
-                ones = ones[found >= 0]
-            y[ones] = 1
-        return [y.reshape(*x.shape, len(places))]
 
-    op.python(step)
+def _emit_one_hot(op: NodeLowering, x: Tensor, categories: Sequence[int]) -> None:
+    width = len(categories)
+    operands = [x, op.array(np.array(categories, np.int64)), op.output(0)]
+    zeros, work = op.attr("zeros", 1), x.size * width
+    op.emit(one_hot, operands, count=x.size, width=width, zeros=zeros, work=work, message=_no_category)
+
+
+def _no_category(failure: "Failure") -> str:
+    return f"{failure.element(0)} at position {failure.at} {_NO_CATEGORY}"
+
+
+_NO_CATEGORY = "is no category, and zeros is 0"

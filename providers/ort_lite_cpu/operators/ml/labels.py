@@ -1,6 +1,6 @@
 """LabelEncoder and CategoryMapper: from keys to values. Keys that are numbers are searched natively, strings in a dict."""
 
-from itertools import repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, native, span
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.lookup import Table
+from ort_lite_cpu.operators.text_steps import Dims, emit_lookup, emit_texts
 from ort_lite_cpu.registry import STRING, operator
 
 ML = "ai.onnx.ml"
@@ -105,12 +107,18 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     keys, values, default = _check_table(op)
     target = op.info().dtype
     assert target is not None
-    dtype = to_numpy(target)
     if op.raw(0).dtype != "string":
-        _emit_search(op, keys, np.array([*values, default], dtype))
+        _emit_search(op, keys, np.array([*values, default], to_numpy(target)))
         return
     mapping: dict[str, Any] = {}
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
-    pace = op.pace
-    op.python(lambda x: [pace.map(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])
+    if target != "string":
+        op.set(0, emit_lookup(op, mapping, target, default))
+        return
+    pace, table = op.pace, Table(mapping, default)
+
+    def replace(texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
+        return [*chain.from_iterable(table.find(texts[part]) for part in pace.slices(len(texts)))], shape
+
+    emit_texts(op, replace)

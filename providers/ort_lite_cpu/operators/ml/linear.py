@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, span
+from ort_lite.native.lang import OK, Ptr, Static, like, native, select, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -20,14 +20,15 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 @extents(scores="rows * count", labels="max(count, 2)", label="rows")
 def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part: int, parts: int) -> int:
     """label (rows,) = the label of the largest of scores (rows, count); of one score the second label if it is above zero."""
-    for row in span(rows, part, parts):
+    for row in span(rows, part, parts):  # branches on scores would be mispredicted
         if count == 1:
-            label[row] = labels[1 if scores[row] > like(scores, 0) else 0]
+            label[row] = labels[select(scores[row] > like(scores, 0), 1, 0)]
         else:
-            best = 0
+            best, most = 0, scores[row * count]
             for k in range(1, count):
-                if scores[row * count + k] > scores[row * count + best]:
-                    best = k
+                score = scores[row * count + k]
+                best = select(score > most, k, best)
+                most = select(score > most, score, most)
             label[row] = labels[best]
     return OK
 

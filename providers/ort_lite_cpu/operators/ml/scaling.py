@@ -14,15 +14,20 @@ from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"
 INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+RUN = 256
+"""Elements that one offset is repeated for: the kernel's inner loop is as long."""
 
 
 @native
 @extents(x="count", offset="columns", scale="columns", y="count")
 def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
     """y = (x - offset) * scale, both repeated every `columns` elements; computed in offset's type."""
-    for i in span(count, part, parts):
-        k = i % columns
-        y[i] = like(y, (like(offset, x[i]) - offset[k]) * scale[k])
+    i, last = count * part // parts, count * (part + 1) // parts  # as `span`
+    while i < last:
+        first = i % columns
+        for k in range(first, min(columns, first + last - i)):
+            y[i] = like(y, (like(offset, x[i]) - offset[k]) * scale[k])
+            i += 1
     return OK
 
 
@@ -36,6 +41,8 @@ def scaler(op: NodeLowering) -> None:
     if len(offset) != len(scale):
         raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
     _require_features(op, x, len(scale))
+    if len(scale) == 1:
+        offset, scale = np.repeat(offset, RUN), np.repeat(scale, RUN)
     op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
