@@ -22,6 +22,7 @@ TAKEN_AS_DONE = {
     r"pip install dist/ort_lite-.*": "the tests' environment has it; check-wheels installs wheels into a fresh one",
     r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests run in one",
     r"pip install onnxruntime": "the tests' environment has it",
+    r"pip install \. \./plugins/ort-lite-(ep|onnxruntime) .*": "make test-plugins installs them, each into an environment of its own",
     r"ort-lite desk .*": "serves until somebody stops it: tests/tools/playground",
     r"python examples/.*": "tests/examples",
     r"pip install torch optimum-onnx .*": "torch is large: make test-optimum installs it",
