@@ -25,6 +25,8 @@ class Recipes:
         """The place in the model of each large tensor, and its array, in the order of loading."""
         self.packed: dict[int, tuple[Array, Callable[[], Array]]] = {}
         self.derived: dict[int, tuple[Array, Callable[[], Array]]] = {}
+        self.whole: dict[int, Array] = {}
+        """Arrays made of attributes, which are no weights: a program stores their elements."""
         self.refusals: list[str] = []
         """The reasons why nothing must be stored."""
         self.twins: dict[int, tuple[Array, Array]] = {}
@@ -122,6 +124,13 @@ def derive(function: Callable[..., Array], *arguments: Any) -> Array:
     """Return `function(*arguments)`, which depends on nothing else: a prepared program calls it again."""
     array = function(*arguments)
     note(array, partial(function, *arguments), arguments)
+    return array
+
+
+def from_attributes(array: Array) -> Array:
+    """Return an array that was made of attributes alone: a prepared program stores its elements, however many there are."""
+    if _RECORDING.recipes is not None:
+        _RECORDING.recipes.whole[id(array)] = array
     return array
 
 

@@ -17,10 +17,10 @@ from onnx import numpy_helper
 import ort_lite
 from ort_lite.errors import OrtLiteError
 from ort_lite.log.events import Event, Subscriber
-from ort_lite.options.options import SessionOptions
 from ort_lite.provider import seeds
 from ort_lite.session import created
-from ort_lite.session.prepared import key, store
+from ort_lite.session.prepared import store
+from ort_lite.session.prepared.program import SECTIONS
 
 DATA = Path(__file__).parents[1] / "data"
 MODEL = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
@@ -107,6 +107,7 @@ import sys
 import numpy as np
 import ort_lite
 from ort_lite.session.prepared import store
+from ort_lite.session.prepared.program import SECTIONS
 store.directory = lambda: sys.argv[1]
 options = ort_lite.SessionOptions()
 for name in ("ort_lite.prepared", "ort_lite.creation_trace"):
@@ -232,11 +233,11 @@ def positions(size: int, sections: int) -> Iterator[int]:
 
 def test_no_changed_byte_of_an_entry_is_used(entry: Path) -> None:
     data, name = entry.read_bytes(), entry.name
-    for at in positions(len(data), 5):
+    for at in positions(len(data), SECTIONS):
         changed = bytearray(data)
         changed[at] ^= 1 << at % 8
         entry.write_bytes(changed)
-        assert store.read(name, 5) is None
+        assert store.read(name, SECTIONS) is None
     entry.write_bytes(bytes(reversed(data)))
     assert found(session(model())) == "no, because there is none"
     assert found(session(model())) == "yes"  # the damaged one was replaced
@@ -244,19 +245,19 @@ def test_no_changed_byte_of_an_entry_is_used(entry: Path) -> None:
 
 def test_no_shortened_entry_is_used(entry: Path) -> None:
     data, name = entry.read_bytes(), entry.name
-    sections = store.read(name, 5)
+    sections = store.read(name, SECTIONS)
     assert sections is not None
     sizes, start = [len(section) for section in sections], len(data) - sum(map(len, sections))
-    for at in [0, 19, 38, start - 8, start - 1, *(start + sum(sizes[:k]) for k in range(5)), len(data) - 1]:
+    for at in [0, 19, 38, start - 8, start - 1, *(start + sum(sizes[:k]) for k in range(SECTIONS)), len(data) - 1]:
         entry.write_bytes(data[:at])
-        assert store.read(name, 5) is None
+        assert store.read(name, SECTIONS) is None
     entry.write_bytes(data + b"\0")
-    assert store.read(name, 5) is None
+    assert store.read(name, SECTIONS) is None
 
 
 def test_malformed_sections_with_a_right_digest_are_not_used(entry: Path) -> None:
     """Whoever may write entries may run code anyway: this is about entries of other releases, and never ends a process."""
-    sections = store.read(entry.name, 5)
+    sections = store.read(entry.name, SECTIONS)
     assert sections is not None
     whole, rng = [bytes(section) for section in sections], random.Random(1)
     for number in (0, 1, 2, 3):
@@ -289,72 +290,6 @@ def test_an_entry_that_others_could_have_written_is_not_used(entry: Path, folder
     entry.chmod(0o600)
     folder.chmod(0o777)
     assert found(session(model())) == "no, because there is none"
-
-
-def _options(change: Callable[[SessionOptions], object]) -> SessionOptions:
-    options = ort_lite.SessionOptions()
-    change(options)
-    return options
-
-
-CHANGES: list[Callable[[Any], object]] = [
-    lambda o: setattr(o, "intra_op_num_threads", 3),
-    lambda o: setattr(o, "inter_op_num_threads", 3),
-    lambda o: setattr(o, "graph_optimization_level", ort_lite.GraphOptimizationLevel.ORT_ENABLE_BASIC),
-    lambda o: setattr(o, "execution_mode", ort_lite.ExecutionMode.ORT_PARALLEL),
-    lambda o: setattr(o, "enable_mem_pattern", False),
-    lambda o: setattr(o, "logid", "other"),
-    lambda o: o.add_session_config_entry("ort_lite.fusion", "0"),
-    lambda o: o.add_free_dimension_override_by_name("N", 2),
-    lambda o: o.add_free_dimension_override_by_denotation("DATA_BATCH", 2),
-]
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
-def test_each_option_is_part_of_the_key(change: Callable[[Any], object]) -> None:
-    assert key.key_of(b"model", _options(change), "cpu") != key.key_of(b"model", ort_lite.SessionOptions(), "cpu")
-
-
-def test_each_other_component_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    options, keys = ort_lite.SessionOptions(), set[str]()
-    keys.add(key.key_of(b"model", options, "cpu"))
-    keys.add(key.key_of(b"modem", options, "cpu"))
-    keys.add(key.key_of(b"model", options, "other"))
-    keys.add(key.key_of(b"model", options, "cpu", b"other code"))
-    assert len(keys) == 4
-    for name in ("__version__", "FORMAT"):
-        with monkeypatch.context() as patch:
-            patch.setattr(key, name, "other")
-            keys.add(key.key_of(b"model", options, "cpu"))
-    with monkeypatch.context() as patch:
-        patch.setattr(key, "base", lambda: b"other compilers")
-        keys.add(key.key_of(b"model", options, "cpu"))
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "__version__", "other")
-        keys.add(key.key_of(b"model", options, "cpu"))
-    assert len(keys) == 8
-
-
-def test_an_edited_source_file_changes_the_digest_of_the_code(tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "inside" / "module.py").write_text("a = 1\n")
-    before = key.digest_of_folders([str(tmp_path)])
-    (tmp_path / "inside" / "module.py").write_text("a = 22\n")
-    assert key.digest_of_folders([str(tmp_path)]) != before
-
-
-def test_each_option_of_the_provider_is_part_of_the_key() -> None:
-    from ort_lite_cpu import CPUExecutionProvider
-
-    def described(**options: Any) -> Any:
-        provider = CPUExecutionProvider(**options)
-        provider.configure(SessionOptions())
-        state = provider.prepared_state()
-        assert not isinstance(state, str)
-        return state[0]
-
-    found = {described(), described(threads=7), described(fusion=False), described(winograd=False)}
-    assert len(found) == 4
 
 
 def test_the_oldest_entries_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

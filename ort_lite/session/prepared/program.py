@@ -12,22 +12,24 @@ from functools import partial
 from typing import Any
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import OrtLiteError, format_error
+from ort_lite.errors import format_error
 from ort_lite.load.external import ExternalData
 from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
 from ort_lite.log.events import Span
-from ort_lite.memory.recipes import Recipes, Replay, recording, replaying
+from ort_lite.memory.recipes import Recipes, Replay, recording
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.digest import digest as digest_of
 from ort_lite.options.options import SessionOptions
-from ort_lite.session.prepared import pickling, store
+from ort_lite.record import asdict
+from ort_lite.session.prepared import pickling, sections, store
 from ort_lite.session.prepared.key import key_of
+from ort_lite.session.prepared.later import MALFORMED
 from ort_lite.session.prepared.weights import KEY_BYTES, Digests
 
-SECTIONS = 5
-"""The sections of an entry: places of weights, their digests, the key of the digests, the tables of graphs, the program."""
+SECTIONS = 3 + sections.COUNT
+"""The sections of an entry: places of weights, their digests, the key of the digests, and those of the program."""
 _DIGEST = 20
 
 Place = tuple[str, Any, int, str, tuple[int, ...]]
@@ -44,17 +46,17 @@ class PreparedProgram:
         """The reason why `read` returned None."""
 
     def read(self, span: Span) -> Any:
-        """Return what was stored, over the weights of this model; None if there is nothing, or it does not fit.
+        """Return what was stored, over the weights of this model, and its `Later`; None if there is nothing, or it does not fit.
 
         Raises the errors of reading weights.
         """
-        sections = store.read(self.key, SECTIONS)
-        if sections is None:
+        found = store.read(self.key, SECTIONS)
+        if found is None:
             return None
-        places, digests, key, tables, main = sections
+        places, digests, key, *rest = found
         try:
             wanted = _checked(pickling.Reader(places, {}, ()).load(), len(digests), len(key))
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self.trouble = format_error(error)
             return None
         with span("load_weights") as facts:
@@ -64,11 +66,11 @@ class PreparedProgram:
             return None
         try:
             replay = Replay(digest_of(b"packed", self.key.encode(), key, digests))
-            with span("restore_program") as facts, replaying(replay):
-                made = pickling.read(tables, main, self._objects, weights)
+            with span("restore_program") as facts:
+                made = sections.read(sections.Sections(*rest), self._objects, weights, replay)
                 facts.update(packing_us=replay.nanoseconds // 1000)
                 return made
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self.trouble = format_error(error)
             return None
 
@@ -104,13 +106,14 @@ class PreparedProgram:
             return recipes.refusals[0]
         try:
             with recording(None):
-                tables, main = pickling.write(made, recipes, self._objects)
+                written = sections.write(made, recipes, self._objects)
         except _UNSTORABLE as error:
             return format_error(error)
         digest = Digests()
         digests = b"".join([digest(array) for _, array in recipes.loaded])
         places = pickle.dumps([place for place, _ in recipes.loaded], protocol=5)
-        return "" if store.write(self.key, [places, digests, digest.key, tables, main]) else "its folder cannot be written"
+        parts = [places, digests, digest.key, *asdict(written).values()]
+        return "" if store.write(self.key, parts) else "its folder cannot be written, or it is too large"
 
 
 def _checked(places: Any, digests: int, key: int) -> list[Place]:
@@ -132,7 +135,3 @@ def _checked(places: Any, digests: int, key: int) -> list[Place]:
 
 
 _UNSTORABLE = (pickle.PickleError, TypeError, ValueError, AttributeError, RecursionError, KeyError)
-_MALFORMED = (
-    pickle.PickleError, AttributeError, EOFError, ImportError, IndexError, KeyError, MemoryError, NameError, OverflowError,
-    RecursionError, TypeError, ValueError, AssertionError, OrtLiteError,
-)  # fmt: skip

@@ -95,7 +95,7 @@ def one_hot_encoder(op: NodeLowering) -> None:
     if not len(keys) or (np.diff(keys) == 0).any():
         raise op.reject("cats_int64s should be different numbers, at least one")
     x = op.input(0)
-    operands = [x, op.array(keys), op.array(order), op.output(0)]
+    operands = [x, op.table(keys), op.table(order), op.output(0)]
     known, zeros, work = len(keys), op.attr("zeros", 1), x.size * len(keys)
     op.emit(one_hot, operands, count=x.size, categories=known, zeros=zeros, work=work, message=_no_category)
 

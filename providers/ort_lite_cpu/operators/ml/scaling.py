@@ -36,7 +36,7 @@ def scaler(op: NodeLowering) -> None:
     if len(offset) != len(scale):
         raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
     _require_features(op, x, len(scale))
-    op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
+    op.emit(scale_features, [x, op.table(offset), op.table(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
 def _rows(op: NodeLowering) -> Tensor:

@@ -1,0 +1,166 @@
+"""The sections of an entry that hold a program: what a run needs, and what is read later."""
+
+import gc
+import io
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite.load.file_place import reader_of
+from ort_lite.memory.recipes import Recipes, Replay, replaying
+from ort_lite.record import Record
+from ort_lite.session.prepared.graphs import VALUE, Tables, restore
+from ort_lite.session.prepared.later import Later, Partial, set_fields
+from ort_lite.session.prepared.origins import Origins
+from ort_lite.session.prepared.pickling import NEW_PARTIAL, READ_AGAIN, Reader, RecipeWriter, Writer, new_partial
+
+Section = bytes | memoryview
+
+
+class Sections(Record):
+    """A program, pickled."""
+
+    uses: Section
+    """Two lists of numbers: of arrays that the later part refers to, and of tensors that are read again if somebody asks."""
+    arrays: Section
+    later_arrays: Section
+    tables: Section
+    program: Section
+    """The program, the values that are known early, then for later: missing fields, and constants."""
+
+
+COUNT = len(Sections.__match_args__)
+
+
+def write(program: Any, found: Recipes, objects: Mapping[str, Any]) -> Sections:
+    """Pickle a program."""
+    origins = Origins(found, {**objects, NEW_PARTIAL: new_partial})
+    loaded, file = len(origins.arrays), io.BytesIO()
+    writer = Writer(file, origins, [])
+    writer.dump(program)
+    writer.dump([(k, value.name, value.type, value.is_read()) for k, value in enumerate(list(origins.numbers.values))])
+    arrays = _write_arrays(origins, loaded)
+    early, rows, done = len(origins.arrays), Tables([], [], []), 0
+    origins.referred.clear()
+    missing, writer.left = writer.left, None
+    writer.dump(missing)
+    while True:  # what restores a constant may refer to nodes that nothing else refers to
+        origins.numbers.extend(rows)
+        values = list(enumerate(origins.numbers.values))[done:]
+        done += len(values)
+        constants = {k: value.constant for k, value in values if value.constant is not None}
+        writer.dump(constants)
+        if not constants:
+            break
+    tables = io.BytesIO()
+    Writer(tables, origins).dump(rows)
+    later_arrays = _write_arrays(origins, early)
+    kept = sorted(number for number in origins.referred if number < early)
+    uses = pickle.dumps((kept, sorted(origins.read_again)), protocol=5)
+    return Sections(uses, arrays, later_arrays, tables.getvalue(), file.getvalue())
+
+
+def _write_arrays(origins: Origins, begin: int) -> bytes:
+    """Pickle the recipes of the arrays from a number on, and of all that they are made of: each after what it is made of."""
+    found: dict[int, tuple[Callable[..., Array], tuple[Any, ...]]] = {}
+    needs: dict[int, set[int]] = {}
+    before, number = set(origins.referred), begin
+    while number < len(origins.arrays):
+        found[number] = origins.recipe(origins.arrays[number])
+        origins.referred.clear()
+        RecipeWriter(io.BytesIO(), origins).dump(found[number])  # may add arrays
+        needs[number] = {other for other in origins.referred if other >= begin}
+        before |= origins.referred
+        number += 1
+    origins.referred |= before
+    file = io.BytesIO()
+    writer = RecipeWriter(file, origins)
+    writer.dump(len(found))
+    for number in _in_order(needs):
+        writer.dump((number, *found[number]))
+    return file.getvalue()
+
+
+def _in_order(needs: Mapping[int, set[int]]) -> Iterator[int]:
+    """Yield all numbers, each after those that it needs. Raises PicklingError for a cycle."""
+    done, waiting = set[int](), list(needs)[::-1]
+    while waiting:
+        number = waiting[-1]
+        missing = needs[number] - done
+        if number in done or not missing:
+            waiting.pop()
+            if number not in done:
+                done.add(number)
+                yield number
+        elif len(waiting) > 2 * len(needs) ** 2:
+            raise pickle.PicklingError("arrays need each other")
+        else:
+            waiting.extend(missing)
+
+
+def read(sections: Sections, objects: Mapping[str, Any], weights: Sequence[Array], replay: Replay) -> tuple[Any, Later]:
+    """Return a program without its later part, and what reads that. Raises whatever malformed bytes lead to."""
+    later, arrays = Later(), list[Any](weights)
+    with _without_collector(), replaying(replay):
+        kept, again = Reader(sections.uses, {}).load()
+        readers = {f"{READ_AGAIN}{k}": reader_of(weights[k]) or weights[k] for k in again}
+        names = {**objects, **readers, NEW_PARTIAL: later.partial.new}
+        _read_arrays(sections.arrays, names, arrays)
+        reader = Reader(sections.program, names, arrays, later.partial.objects)
+        made = reader.load()
+        later.partial.know_values(reader.load())
+    needed = set(kept)
+    arrays[:] = [array if number in needed else None for number, array in enumerate(arrays)]
+    left = bytes(sections.later_arrays), bytes(sections.tables)
+    later.read_by(partial(_read_later, *left, reader, names, arrays, later.partial, replay))
+    return made, later
+
+
+def _read_arrays(data: Section, names: Mapping[str, Any], arrays: list[Any]) -> None:
+    """Create arrays, and put them into `arrays`."""
+    reader = Reader(data, names, arrays)
+    count = reader.load()
+    arrays += [None] * count
+    for _ in range(count):
+        number, function, arguments = reader.load()
+        arrays[number] = function(*arguments)
+
+
+def _read_later(
+    later_arrays: bytes,
+    tables: bytes,
+    reader: Reader,
+    names: Mapping[str, Any],
+    arrays: list[Any],
+    waiting: Partial,
+    replay: Replay,
+) -> None:
+    """Set all missing fields."""
+    with _without_collector(), replaying(replay):
+        _read_arrays(later_arrays, names, arrays)
+        rows = Reader(tables, names, arrays, waiting.objects).load()
+        if not isinstance(rows, Tables):
+            raise pickle.UnpicklingError("it has no tables")
+        restore(rows, waiting.objects)
+        for made, fields in reader.load():
+            set_fields(made, fields)
+        constants: dict[int, Any] = {}
+        while found := reader.load():
+            constants.update(found)
+        for number, value in enumerate(waiting.objects.all(VALUE, len(rows.values))):
+            value.constant = constants.get(number)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Create many objects, none of which is garbage, without the collector, which would look at each several times."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
