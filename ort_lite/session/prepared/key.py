@@ -54,13 +54,14 @@ def distributions(folders: tuple[str, ...]) -> tuple[str, ...]:
 
 def described(options: SessionOptions) -> list[tuple[str, Any]]:
     """Return all options of a session as plain data."""
-    names = sorted(name for name in dir(type(options)) if _is_plain(getattr(type(options), name)) and name[0] != "_")
-    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in names]
+    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in _plain_names(type(options))]
     return [*values, ("config", sorted(options.config_entries.items())), ("dimensions", options.free_dimensions)]
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str))
+@cache
+def _plain_names(kind: type[SessionOptions]) -> tuple[str, ...]:
+    plain = (bool, int, float, str)
+    return tuple(sorted(name for name in dir(kind) if name[0] != "_" and isinstance(getattr(kind, name), plain)))
 
 
 @cache
