@@ -79,7 +79,11 @@ class Replay:
     def next(self, make: Callable[[], Array]) -> Array:
         """Return the next array: that of a living session, or the one that `make` returns."""
         self._count += 1
-        key = self._token, self._count
+        return self.get(self._count, make)
+
+    def get(self, number: int, make: Callable[[], Array]) -> Array:
+        """Return the array with a number: that of a living session, or the one that `make` returns."""
+        key = self._token, number
         found = _LIVING.get(key)
         if found is None:
             begin = perf_counter_ns()

@@ -8,13 +8,13 @@ Only classes and functions of ort-lite's own packages, and a few others, are fou
 
 import io
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import CellType, FunctionType, MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array, from_numpy, to_numpy
+from ort_lite.dtypes import from_numpy, to_numpy
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import DroppedConstant
@@ -23,6 +23,9 @@ from ort_lite.session.prepared.functions import PACKAGES, reduce_cell, reduce_fu
 from ort_lite.session.prepared.graphs import GRAPH, NODE, VALUE, Objects
 from ort_lite.session.prepared.later import LATER, set_fields
 from ort_lite.session.prepared.origins import Origins, ReadAgain
+
+if TYPE_CHECKING:
+    from ort_lite.session.prepared.loading import Arrays
 
 ARRAY = 3
 """The kind of arrays in numbers of objects, after those of graphs."""
@@ -181,12 +184,12 @@ class Reader(pickle.Unpickler):
 
     def __init__(
         self,
-        data: bytes | memoryview,
+        data: bytes | memoryview | io.BytesIO,
         names: Mapping[str, Any],
-        arrays: Sequence[Array | None] = (),
+        arrays: "Arrays | tuple[()]" = (),
         objects: Objects | None = None,
     ) -> None:
-        super().__init__(io.BytesIO(data))
+        super().__init__(data if isinstance(data, io.BytesIO) else io.BytesIO(data))
         self._names, self._arrays, self._objects = names, arrays, Objects() if objects is None else objects
 
     def find_class(self, module: str, name: str) -> Any:
@@ -203,7 +206,4 @@ class Reader(pickle.Unpickler):
             return self._names[pid]
         if pid & 3 != ARRAY:
             return self._objects.find(pid & 3, pid >> 2)
-        found = self._arrays[pid >> 2]
-        if found is None:
-            raise pickle.UnpicklingError(f"array {pid >> 2} is gone")
-        return found
+        return self._arrays[pid >> 2]

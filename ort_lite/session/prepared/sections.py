@@ -3,17 +3,17 @@
 import gc
 import io
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from ort_lite.dtypes import Array
-from ort_lite.load.file_place import reader_of
 from ort_lite.memory.recipes import Recipes, Replay, replaying
 from ort_lite.record import Record
 from ort_lite.session.prepared.graphs import VALUE, Tables, restore
 from ort_lite.session.prepared.later import Later, Partial, set_fields
+from ort_lite.session.prepared.loading import Arrays, Loader
 from ort_lite.session.prepared.origins import Origins
 from ort_lite.session.prepared.pickling import NEW_PARTIAL, READ_AGAIN, Reader, RecipeWriter, Writer, new_partial
 
@@ -42,8 +42,9 @@ def write(program: Any, found: Recipes, objects: Mapping[str, Any]) -> Sections:
     writer = Writer(file, origins, [])
     writer.dump(program)
     writer.dump([(k, value.name, value.type, value.is_read()) for k, value in enumerate(list(origins.numbers.values))])
-    arrays = _write_arrays(origins, loaded)
-    early, rows, done = len(origins.arrays), Tables([], [], []), 0
+    held = set(origins.referred)
+    early = _Recipes(origins, loaded)
+    rows, done = Tables([], [], []), 0
     origins.referred.clear()
     missing, writer.left = writer.left, None
     writer.dump(missing)
@@ -57,31 +58,46 @@ def write(program: Any, found: Recipes, objects: Mapping[str, Any]) -> Sections:
             break
     tables = io.BytesIO()
     Writer(tables, origins).dump(rows)
-    later_arrays = _write_arrays(origins, early)
-    kept = sorted(number for number in origins.referred if number < early)
-    uses = pickle.dumps((kept, sorted(origins.read_again)), protocol=5)
-    return Sections(uses, arrays, later_arrays, tables.getvalue(), file.getvalue())
+    later = _Recipes(origins, early.end)
+    kept = {number for number in origins.referred if number < early.end}
+    uses = pickle.dumps((sorted(kept), sorted(origins.read_again)), protocol=5)
+    arrays = early.pickle(held | kept), later.pickle(set(range(later.end)))
+    return Sections(uses, *arrays, tables.getvalue(), file.getvalue())
 
 
-def _write_arrays(origins: Origins, begin: int) -> bytes:
-    """Pickle the recipes of the arrays from a number on, and of all that they are made of: each after what it is made of."""
-    found: dict[int, tuple[Callable[..., Array], tuple[Any, ...]]] = {}
-    needs: dict[int, set[int]] = {}
-    before, number = set(origins.referred), begin
-    while number < len(origins.arrays):
-        found[number] = origins.recipe(origins.arrays[number])
-        origins.referred.clear()
-        RecipeWriter(io.BytesIO(), origins).dump(found[number])  # may add arrays
-        needs[number] = {other for other in origins.referred if other >= begin}
-        before |= origins.referred
-        number += 1
-    origins.referred |= before
-    file = io.BytesIO()
-    writer = RecipeWriter(file, origins)
-    writer.dump(len(found))
-    for number in _in_order(needs):
-        writer.dump((number, *found[number]))
-    return file.getvalue()
+class _Recipes:
+    """The recipes of the arrays from a number on, and of all that they are made of."""
+
+    def __init__(self, origins: Origins, begin: int) -> None:
+        self._origins, self._found = origins, dict[int, tuple[Callable[..., Array], tuple[Any, ...]]]()
+        self._uses: dict[int, set[int]] = {}
+        before, number = set(origins.referred), begin
+        while number < len(origins.arrays):
+            self._found[number] = origins.recipe(origins.arrays[number])
+            origins.referred.clear()
+            RecipeWriter(io.BytesIO(), origins).dump(self._found[number])  # may add arrays
+            self._uses[number] = set(origins.referred)
+            before |= origins.referred
+            number += 1
+        origins.referred |= before
+        self.end = number
+
+    def pickle(self, held: set[int]) -> bytes:
+        """Pickle the recipes, each after what it needs, with the arrays that nothing needs after it, unless they are `held`."""
+        needs = {number: {other for other in used if other in self._uses} for number, used in self._uses.items()}
+        order = list(_in_order(needs))
+        last: dict[int, int] = {}
+        for number in order:
+            last.update(dict.fromkeys(self._uses[number] - held, number))
+        file = io.BytesIO()
+        writer = RecipeWriter(file, self._origins)
+        writer.dump(len(order))
+        for number in order:
+            over = [other for other in sorted(self._uses[number]) if last.get(other) == number]
+            writer.dump((number, *self._found[number], over))
+            if over:  # the memo holds what refers to them
+                writer.clear_memo()
+        return file.getvalue()
 
 
 def _in_order(needs: Mapping[int, set[int]]) -> Iterator[int]:
@@ -101,32 +117,39 @@ def _in_order(needs: Mapping[int, set[int]]) -> Iterator[int]:
             waiting.extend(missing)
 
 
-def read(sections: Sections, objects: Mapping[str, Any], weights: Sequence[Array], replay: Replay) -> tuple[Any, Later]:
+def read(sections: Sections, objects: Mapping[str, Any], loader: Loader, replay: Replay) -> tuple[Any, Later]:
     """Return a program without its later part, and what reads that. Raises whatever malformed bytes lead to."""
-    later, arrays = Later(), list[Any](weights)
+    later = Later()
     with _without_collector(), replaying(replay):
         kept, again = Reader(sections.uses, {}).load()
-        readers = {f"{READ_AGAIN}{k}": reader_of(weights[k]) or weights[k] for k in again}
-        names = {**objects, **readers, NEW_PARTIAL: later.partial.new}
+        arrays, names = Arrays(loader, again), {**objects, NEW_PARTIAL: later.partial.new}
         _read_arrays(sections.arrays, names, arrays)
         reader = Reader(sections.program, names, arrays, later.partial.objects)
         made = reader.load()
         later.partial.know_values(reader.load())
-    needed = set(kept)
-    arrays[:] = [array if number in needed else None for number, array in enumerate(arrays)]
+        names.update((f"{READ_AGAIN}{k}", again) for k, again in arrays.finish(kept).items())
     left = bytes(sections.later_arrays), bytes(sections.tables)
     later.read_by(partial(_read_later, *left, reader, names, arrays, later.partial, replay))
     return made, later
 
 
-def _read_arrays(data: Section, names: Mapping[str, Any], arrays: list[Any]) -> None:
+def _read_arrays(data: Section, names: Mapping[str, Any], arrays: Arrays) -> None:
     """Create arrays, and put them into `arrays`."""
-    reader = Reader(data, names, arrays)
-    count = reader.load()
-    arrays += [None] * count
-    for _ in range(count):
-        number, function, arguments = reader.load()
-        arrays[number] = function(*arguments)
+    file = io.BytesIO(data)
+    reader = Reader(file, names, arrays)
+    for _ in range(reader.load()):
+        over = _make(reader, arrays)
+        if over:
+            arrays.forget(over)
+            reader = Reader(file, names, arrays)
+
+
+def _make(reader: Reader, arrays: Arrays) -> list[int]:
+    """Create an array. Return the numbers of those that nothing needs any more."""
+    number, function, arguments, over = reader.load()
+    arrays.put(number, function(*arguments))
+    numbers: list[int] = over
+    return numbers
 
 
 def _read_later(
@@ -134,7 +157,7 @@ def _read_later(
     tables: bytes,
     reader: Reader,
     names: Mapping[str, Any],
-    arrays: list[Any],
+    arrays: Arrays,
     waiting: Partial,
     replay: Replay,
 ) -> None:
