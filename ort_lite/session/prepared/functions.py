@@ -79,6 +79,7 @@ def _globals_of(module: str) -> dict[str, Any]:
     return vars(sys.modules.get(module) or import_module(module))
 
 
+@cache
 def _find_code(module: str, root: str, path: Path) -> CodeType:
     _globals_of(module)
     code = _code(module, root)

@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -39,8 +39,8 @@ class Loader:
         self._external = ExternalData(folder, source.path)
         self.count, self.nanoseconds = len(places), 0
 
-    def load(self, number: int) -> Array:
-        """Return a tensor. Raises WeightsChanged, and the errors of reading it."""
+    def load(self, number: int, lasting: bool) -> Array:
+        """Return a tensor, one that a living session has if it is `lasting`. Raises WeightsChanged, and the errors of reading it."""
         checkpoint()
         begin = perf_counter_ns()
         kind, where, nbytes, dtype, shape = self._places[number]
@@ -54,7 +54,7 @@ class Loader:
         array.setflags(write=False)
         if self._digest(array) != self._digests[number * DIGEST : (number + 1) * DIGEST]:
             raise WeightsChanged("weights have changed")
-        found = self._replay.get(number, partial(shared, array))
+        found = self._replay.get(number, partial(shared, array)) if lasting else array
         self.nanoseconds += perf_counter_ns() - begin
         return found
 
@@ -71,10 +71,13 @@ class Loader:
 class Arrays:
     """The arrays of a program by number: first the tensors of the model, which are loaded when somebody asks for one."""
 
-    def __init__(self, loader: Loader, read_again: Sequence[int]) -> None:
-        """`read_again` are the numbers of tensors for which a run needs no more than a function that reads them again."""
+    def __init__(self, loader: Loader, lasting: Collection[int], read_again: Collection[int]) -> None:
+        """`lasting` are the numbers of tensors that the session keeps.
+
+        `read_again` are those of others of which it needs no more than a function that reads them again.
+        """
         self._loader: Loader | None = loader
-        self._waiting = set(range(loader.count))
+        self._waiting, self._lasting = set(range(loader.count)), set(lasting)
         self._found: dict[int, Array] = {}
         self._readers: dict[int, Any] = dict.fromkeys(read_again)
 
@@ -84,7 +87,7 @@ class Arrays:
             return found
         if number not in self._waiting or self._loader is None:
             raise pickle.UnpicklingError(f"array {number} is gone")
-        found = self._loader.load(number)
+        found = self._loader.load(number, number in self._lasting)
         self.put(number, found)
         self._waiting.remove(number)
         if number in self._readers:

@@ -52,6 +52,10 @@ _OTHERS = frozenset(
 )
 
 
+_FOUND: dict[tuple[str, str], Any] = {}
+"""The classes and functions that readers have found: recipes of arrays name the same ones again and again."""
+
+
 class Writer(pickle.Pickler):
     """Writes objects that refer to graphs, arrays and named objects. With a list `left`, later fields are left out and noted there."""
 
@@ -194,10 +198,13 @@ class Reader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Find a class or function of ort-lite's packages, or one of a few others. Raises PickleError for anything else."""
-        _check_allowed(module, name)
-        found = super().find_class(module, name)
-        if (module, name) not in _OTHERS:  # a dotted name may lead to what a module imports
-            _check_allowed(getattr(found, "__module__", ""), name)
+        found = _FOUND.get((module, name))
+        if found is None:
+            _check_allowed(module, name)
+            found = super().find_class(module, name)
+            if (module, name) not in _OTHERS:  # a dotted name may lead to what a module imports
+                _check_allowed(getattr(found, "__module__", ""), name)
+            _FOUND[module, name] = found
         return found
 
     def persistent_load(self, pid: Any) -> Any:

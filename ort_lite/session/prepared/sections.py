@@ -24,7 +24,7 @@ class Sections(Record):
     """A program, pickled."""
 
     uses: Section
-    """Two lists of numbers: of arrays that the later part refers to, and of tensors that are read again if somebody asks."""
+    """Numbers: of arrays that the later part refers to, of tensors that the session keeps, of others that it can read again."""
     arrays: Section
     later_arrays: Section
     tables: Section
@@ -60,8 +60,10 @@ def write(program: Any, found: Recipes, objects: Mapping[str, Any]) -> Sections:
     Writer(tables, origins).dump(rows)
     later = _Recipes(origins, early.end)
     kept = {number for number in origins.referred if number < early.end}
-    uses = pickle.dumps((sorted(kept), sorted(origins.read_again)), protocol=5)
-    arrays = early.pickle(held | kept), later.pickle(set(range(later.end)))
+    held |= kept
+    lasting = sorted(number for number in held if number < loaded)
+    uses = pickle.dumps((sorted(kept), lasting, sorted(origins.read_again)), protocol=5)
+    arrays = early.pickle(held), later.pickle(set(range(later.end)))
     return Sections(uses, *arrays, tables.getvalue(), file.getvalue())
 
 
@@ -121,8 +123,8 @@ def read(sections: Sections, objects: Mapping[str, Any], loader: Loader, replay:
     """Return a program without its later part, and what reads that. Raises whatever malformed bytes lead to."""
     later = Later()
     with _without_collector(), replaying(replay):
-        kept, again = Reader(sections.uses, {}).load()
-        arrays, names = Arrays(loader, again), {**objects, NEW_PARTIAL: later.partial.new}
+        kept, lasting, again = Reader(sections.uses, {}).load()
+        arrays, names = Arrays(loader, lasting, again), {**objects, NEW_PARTIAL: later.partial.new}
         _read_arrays(sections.arrays, names, arrays)
         reader = Reader(sections.program, names, arrays, later.partial.objects)
         made = reader.load()
