@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter_ns
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -73,8 +72,6 @@ class Replay:
 
     def __init__(self, token: bytes) -> None:
         self._token, self._count = token, 0
-        self.nanoseconds = 0
-        """The time that creating arrays took so far."""
 
     def next(self, make: Callable[[], Array]) -> Array:
         """Return the next array: that of a living session, or the one that `make` returns."""
@@ -86,9 +83,7 @@ class Replay:
         key = self._token, number
         found = _LIVING.get(key)
         if found is None:
-            begin = perf_counter_ns()
             found = make()
-            self.nanoseconds += perf_counter_ns() - begin
             if found.nbytes >= SMALLEST:
                 found = _LIVING.setdefault(key, found)
         return found

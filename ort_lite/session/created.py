@@ -147,5 +147,4 @@ def _create(
     types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
     outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
     described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
-    others = {"overridable": loaded.overridable, "defaults": loaded.defaults, "writeable": loaded.writeable}
-    return Created(prepared, described, chosen, **others)
+    return Created(prepared, described, chosen, None, False, loaded.overridable, loaded.defaults, loaded.writeable)

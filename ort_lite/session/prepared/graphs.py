@@ -123,11 +123,11 @@ def restore(tables: Tables, objects: Objects) -> None:
     rows = (tables.values, tables.nodes, tables.graphs)
     values, nodes, graphs = (objects.all(which, len(rows[which])) for which in (VALUE, NODE, GRAPH))
     outputs_of: dict[int, dict[Graph, int]] = {}
-    for graph, row in zip(graphs, tables.graphs, strict=True):
-        for number in row[4]:
+    for graph, graph_row in zip(graphs, tables.graphs, strict=True):
+        for number in graph_row[4]:
             counts = outputs_of.setdefault(number, {})
             counts[graph] = counts.get(graph, 0) + 1
-        _fill_graph(graph, row, values, nodes)
+        _fill_graph(graph, graph_row, values, nodes)
     for node, row in zip(nodes, tables.nodes, strict=True):
         _fill_node(node, row, values, graphs)
     for number, (value, (name, type_, producer, uses)) in enumerate(zip(values, tables.values, strict=True)):

@@ -54,14 +54,16 @@ def distributions(folders: tuple[str, ...]) -> tuple[str, ...]:
 
 def described(options: SessionOptions) -> list[tuple[str, Any]]:
     """Return all options of a session as plain data."""
-    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in _plain_names(type(options))]
+    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in _plain_names(type(options).__mro__)]
     return [*values, ("config", sorted(options.config_entries.items())), ("dimensions", options.free_dimensions)]
 
 
 @cache
-def _plain_names(kind: type[SessionOptions]) -> tuple[str, ...]:
+def _plain_names(kinds: tuple[type, ...]) -> tuple[str, ...]:
+    """Return the names of plain attributes of a class, given as it and its bases."""
     plain = (bool, int, float, str)
-    return tuple(sorted(name for name in dir(kind) if name[0] != "_" and isinstance(getattr(kind, name), plain)))
+    names = {name for kind in kinds for name in vars(kind) if name[0] != "_"}
+    return tuple(sorted(name for name in names if isinstance(getattr(kinds[0], name), plain)))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -37,7 +37,9 @@ class Loader:
         self._source, self._places, self._digests, self._digest, self._replay = source, places, digests, digest, replay
         folder = None if source.path is None else os.path.dirname(source.path) or "."
         self._external = ExternalData(folder, source.path)
-        self.count, self.nanoseconds = len(places), 0
+        self.count = len(places)
+        self.nanoseconds = 0
+        """The time that loading and comparing took so far."""
 
     def load(self, number: int, lasting: bool) -> Array:
         """Return a tensor, one that a living session has if it is `lasting`. Raises WeightsChanged, and the errors of reading it."""
@@ -80,6 +82,8 @@ class Arrays:
         self._waiting, self._lasting = set(range(loader.count)), set(lasting)
         self._found: dict[int, Array] = {}
         self._readers: dict[int, Any] = dict.fromkeys(read_again)
+        self.nanoseconds = 0
+        """The time that creating arrays took so far."""
 
     def __getitem__(self, number: int) -> Array:
         found = self._found.get(number)
@@ -88,15 +92,17 @@ class Arrays:
         if number not in self._waiting or self._loader is None:
             raise pickle.UnpicklingError(f"array {number} is gone")
         found = self._loader.load(number, number in self._lasting)
-        self.put(number, found)
+        self._found[number] = found
         self._waiting.remove(number)
         if number in self._readers:
             self._readers[number] = reader_of(found) or found
         return found
 
-    def put(self, number: int, array: Array) -> None:
-        """Add an array."""
-        self._found[number] = array
+    def make(self, number: int, function: Callable[..., Array], arguments: Sequence[Any]) -> None:
+        """Add the array that a function returns."""
+        begin = perf_counter_ns()
+        self._found[number] = function(*arguments)
+        self.nanoseconds += perf_counter_ns() - begin
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Forget arrays that nothing will refer to any more."""

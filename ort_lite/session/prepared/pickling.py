@@ -106,7 +106,7 @@ class Writer(pickle.Pickler):
 
     def _reduce_partial(self, obj: Any) -> Any:
         kind = type(obj)
-        fields = obj.__getstate__() if kind.__getstate__ is not object.__getstate__ else asdict(obj)
+        fields = asdict(obj) if "__getstate__" not in vars(kind) else obj.__getstate__()
         if self.left is None:
             return _new, (kind,), fields, None, None, _set_state
         self.left.append((obj, {name: value for name, value in fields.items() if name in kind.LATER}))

@@ -49,9 +49,8 @@ class PreparedProgram:
             weights = Replay(digest_of(b"weights", *whole))
             with closing(Loader(self.source, described, bytes(digests), Digests(bytes(key)), weights)) as loader:
                 with span("restore_program") as facts:
-                    made = sections.read(sections.Sections(*rest), self._objects, loader, replay)
-                    spent = {"weights_us": loader.nanoseconds // 1000, "packing_us": replay.nanoseconds // 1000}
-                    facts.update(tensors=loader.count, **spent)
+                    made, packing = sections.read(sections.Sections(*rest), self._objects, loader, replay)
+                    facts.update(tensors=loader.count, weights_us=loader.nanoseconds // 1000, packing_us=packing // 1000)
                 loader.check()
             return made
         except MALFORMED as error:
