@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.types import Type
 from ort_lite.record import Record
@@ -16,9 +17,9 @@ from ort_lite.record import Record
 VALUE, NODE, GRAPH = range(3)
 NONE = -1
 """In the place of an input or output that is left out, of a producer, and of a graph."""
-_LISTS = {"INTS": "<i8", "FLOATS": "<f8"}
+_LISTS = {"INTS": ("<i1", "<i2", "<i4", "<i8"), "FLOATS": ("<f4", "<f8")}
 _LONG = 64
-"""The length from which on lists of numbers are stored as bytes. Trees have lists of thousands."""
+"""The length from which on lists of numbers are stored as bytes of a type that holds them. Trees have lists of thousands."""
 
 ValueRow = tuple[str, Type | None, int, list[int]]  # name, type, producer, uses: node and index in turn
 AttrRow = tuple[str, str, Any, str]
@@ -107,8 +108,8 @@ class Numbering:
             value = self.graph(value)
         elif attribute.type == "GRAPHS" and not attribute.ref:
             value = [self.graph(body) for body in value]
-        elif type(value) is list and len(value) >= _LONG and attribute.type in _LISTS:
-            value = np.array(value, _LISTS[attribute.type]).tobytes()
+        elif type(value) is list and len(value) >= _LONG:
+            value = _pack(attribute.type, value)
         return attribute.name, attribute.type, value, attribute.ref
 
     def _value(self, value: Value) -> ValueRow:
@@ -169,9 +170,26 @@ def _attribute(row: AttrRow, graphs: Sequence[Graph]) -> Attr:
     name, type_, value, ref = row
     if type_[0] == "G" and not ref:
         value = graphs[value] if type_ == "GRAPH" else [graphs[k] for k in value]
-    elif type(value) is bytes and type_ in _LISTS:
-        value = np.frombuffer(value, _LISTS[type_]).tolist()
+    elif type(value) is tuple:
+        value = np.frombuffer(value[1], value[0]).tolist()
     return Attr(name, type_, value, ref)
+
+
+def _pack(type_: str, values: list[Any]) -> Any:
+    """Return a list in less room: numbers as (type, bytes), equal texts as one."""
+    if type_ in _LISTS:
+        array = np.array(values, _LISTS[type_][-1])
+        with np.errstate(over="ignore"):
+            return next((name, small.tobytes()) for name in _LISTS[type_] if _same(array, small := array.astype(name)))
+    if type_ == "STRINGS":
+        known: dict[Any, Any] = {}
+        return [known.setdefault(value, value) for value in values]
+    return values
+
+
+def _same(array: Array, other: Array) -> bool:
+    """Return True if the other array holds the same numbers, with the same bits of NaN."""
+    return other.astype(array.dtype).tobytes() == array.tobytes()
 
 
 def named(objects: Mapping[str, Any]) -> dict[int, str]:
