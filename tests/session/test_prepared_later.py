@@ -28,6 +28,7 @@ def test_runs_read_no_more_than_they_need() -> None:
     assert later is not None
     made.run(None, feeds())
     made.run(None, feeds(n=3, h=12))
+    assert made._state.prepared is not None
     program: Any = made._state.prepared.compiled.executable.steps[0].function
     assert not {"source", "_restorers", "_spare"} & vars(program).keys()
     kind = type(program)
@@ -123,7 +124,10 @@ def test_tables_of_trees_are_stored(folder: Path) -> None:
     assert found(second) == "yes"
     rows = {"x": rng.standard_normal((50, 8)).astype(np.float32)}
     assert all(map(equal, fresh.run(None, rows), second.run(None, rows)))
-    [mine], [other] = (made._state.prepared.model.graph.nodes for made in (second, fresh))
-    assert {name: each.value for name, each in mine.attributes.items()} == {
-        name: each.value for name, each in other.attributes.items()
-    }
+    mine, other = (_attributes(made) for made in (second, fresh))
+    assert mine == other
+
+
+def _attributes(made: Any) -> dict[str, Any]:
+    [node] = made._state.prepared.model.graph.nodes
+    return {name: attribute.value for name, attribute in node.attributes.items()}
