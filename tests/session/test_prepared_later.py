@@ -83,6 +83,25 @@ def test_it_holds_no_more_memory_than_a_new_session(by_path: bool, tmp_path: Pat
     assert held["1"][1] < held["0"][1]
 
 
+def test_sessions_share_arrays_however_they_were_made() -> None:
+    """A folded one, a packed one and a tensor of the model."""
+    text = """<ir_version: 10, opset_import: ["": 21]> main (float[64, 64] x) => (float[64, 64] y) {
+        k = Exp(w) a = Add(x, k) b = Mul(a, v) y = MatMul(b, u)
+    }"""
+    made, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for name in "uvw":
+        made.graph.initializer.append(numpy_helper.from_array(rng.random((64, 64), np.float32), name))
+    sessions = [session(made.SerializeToString()) for _ in range(3)]
+    assert [found(each) for each in sessions] == ["no, because there is none", "yes", "yes"]
+    arrays = []
+    for each in sessions:
+        assert each._state.prepared is not None
+        program: Any = each._state.prepared.compiled.executable.steps[0].function
+        arrays.append({id(array) for step in program.steps for array in step.segment.keep if array.nbytes > 4096})
+    assert len(arrays[0]) == 3
+    assert arrays[0] == arrays[1] == arrays[2]
+
+
 LARGE = """<ir_version: 10, opset_import: ["": 21]> main (float[1, 256, 8, 8] x) => (float[1, 512] y) {
     c = Conv<kernel_shape=[3, 3], pads=[1, 1, 1, 1]>(x, w)
     p = GlobalAveragePool(c)

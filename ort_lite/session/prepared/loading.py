@@ -12,6 +12,7 @@ from ort_lite.load.external import ExternalData
 from ort_lite.load.file_place import reader_of
 from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
+from ort_lite.memory.arenas import owns_bytes
 from ort_lite.memory.recipes import Replay
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
@@ -74,7 +75,7 @@ class Arrays:
     """The arrays of a program by number: first the tensors of the model, which are loaded when somebody asks for one."""
 
     def __init__(self, loader: Loader, lasting: Collection[int], read_again: Collection[int]) -> None:
-        """`lasting` are the numbers of tensors that the session keeps.
+        """`lasting` are the numbers of arrays that the session keeps.
 
         `read_again` are those of others of which it needs no more than a function that reads them again.
         """
@@ -99,9 +100,12 @@ class Arrays:
         return found
 
     def make(self, number: int, function: Callable[..., Array], arguments: Sequence[Any]) -> None:
-        """Add the array that a function returns."""
+        """Add the array that a function returns. One that lasts is shared with other sessions."""
         begin = perf_counter_ns()
-        self._found[number] = function(*arguments)
+        made = function(*arguments)
+        if number in self._lasting and not made.flags.writeable and owns_bytes(made):
+            made = shared(made)
+        self._found[number] = made
         self.nanoseconds += perf_counter_ns() - begin
 
     def forget(self, numbers: Sequence[int]) -> None:

@@ -24,7 +24,7 @@ class Sections(Record):
     """A program, pickled."""
 
     uses: Section
-    """Numbers: of arrays that the later part refers to, of tensors that the session keeps, of others that it can read again."""
+    """Numbers: of arrays that the later part refers to, of those that the session keeps, of tensors that it can read again."""
     arrays: Section
     later_arrays: Section
     tables: Section
@@ -61,8 +61,7 @@ def write(program: Any, found: Recipes, objects: Mapping[str, Any]) -> Sections:
     later = _Recipes(origins, early.end)
     kept = {number for number in origins.referred if number < early.end}
     held |= kept
-    lasting = sorted(number for number in held if number < loaded)
-    uses = pickle.dumps((sorted(kept), lasting, sorted(origins.read_again)), protocol=5)
+    uses = pickle.dumps((sorted(kept), sorted(held), sorted(origins.read_again)), protocol=5)
     arrays = early.pickle(held), later.pickle(set(range(later.end)))
     return Sections(uses, *arrays, tables.getvalue(), file.getvalue())
 
