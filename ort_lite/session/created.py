@@ -50,7 +50,7 @@ class Created(Record):
     described: Described
     selection: Selection
     later: "Later | None" = None
-    """What reads the later part of a prepared program; the session keeps it."""
+    """The reader of the later part of a prepared program; the session keeps it."""
     dropped: bool = False
     """True if the constants that partitions absorbed were dropped."""
     overridable: Model | None = None

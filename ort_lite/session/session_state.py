@@ -67,7 +67,7 @@ class SessionState(Record):
     explained: "Explanation | None" = None
     """The explanation that remains once the session is closed."""
     later: "Later | None" = None
-    """What reads the later part of a prepared program."""
+    """The reader of the later part of a prepared program."""
 
     def explain(self, failures: list[OrtLiteError] | None = None, kernels: bool = False) -> "Explanation":
         """Return the explanation, with the kernels of nodes if `kernels`.
