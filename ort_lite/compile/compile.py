@@ -37,6 +37,7 @@ _PUT_OFF = (Fail, InvalidArgument, InvalidGraph, MemoryError)
 class Compiled(Record):
     """The main graph, ready to run, and every compiled partition by name, those of bodies included."""
 
+    LATER = frozenset({"fused"})
     executable: Executable
     partitions: Mapping[str, CompiledPartition]
     called: tuple[CompiledPartition, ...] = ()

@@ -38,9 +38,18 @@ def taking_part(assignment: Assignment) -> list[ExecutionProvider]:
     return [provider for provider in assignment.providers.values() if id(provider) in used]
 
 
+_RUN_HOOKS = ("on_run_start", "on_run_end", "sync")
+
+
+def hooked(assignment: Assignment) -> list[ExecutionProvider]:
+    """Return the providers that take part, unless no provider has a hook of runs."""
+    providers = assignment.providers.values()
+    return taking_part(assignment) if any(with_hook(providers, hook) for hook in _RUN_HOOKS) else []
+
+
 def call_hooks(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
     """The run with what providers want to be told of it around it; the run itself where they want nothing."""
-    starting, ending, syncing = (with_hook(providers, hook) for hook in ("on_run_start", "on_run_end", "sync"))
+    starting, ending, syncing = (with_hook(providers, hook) for hook in _RUN_HOOKS)
     if not (starting or ending or syncing):
         return run
     told = [(provider, provider in starting, provider in ending) for provider in providers]

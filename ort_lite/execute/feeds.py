@@ -85,7 +85,7 @@ def _format_name(name: object) -> str:
 
 def _unread(accept: Check, value: Value) -> Check:
     """Extend `accept` to allow None for an input that nothing reads, as onnxruntime does."""
-    if value.uses or value.is_graph_output():
+    if value.is_read():
         return accept
     return lambda given: None if given is None else accept(given)
 

@@ -55,6 +55,10 @@ class Value:
         """Return True if a graph lists the value among its outputs."""
         return bool(self._outputs_of)
 
+    def is_read(self) -> bool:
+        """Return True if a node reads the value, or a graph returns it."""
+        return bool(self.uses) or self.is_graph_output()
+
     def can_be_replaced_by(self, other: "Value") -> bool:
         """False where a graph output would lose its name: one of the two comes from no node, or `other` is an output itself."""
         if not self.is_graph_output():

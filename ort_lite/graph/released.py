@@ -16,12 +16,12 @@ class DroppedConstant:
     whatever way NumPy knows, gets those of `restore`, anew each time, or a RuntimeException that names the constant.
     """
 
-    __slots__ = ("_name", "dtype", "restore", "shape")
+    __slots__ = ("dtype", "name", "restore", "shape")
 
     def __init__(
         self, name: str, dtype: "np.dtype[Any]", shape: tuple[int, ...], restore: Callable[[], Array] | None = None
     ) -> None:
-        self._name, self.dtype, self.shape, self.restore = name, dtype, shape, restore
+        self.name, self.dtype, self.shape, self.restore = name, dtype, shape, restore
 
     @property
     def ndim(self) -> int:
@@ -61,12 +61,12 @@ class DroppedConstant:
         return len(self.array("its length"))
 
     def __repr__(self) -> str:
-        return f"DroppedConstant({self._name!r}, {self.dtype}{list(self.shape)})"
+        return f"DroppedConstant({self.name!r}, {self.dtype}{list(self.shape)})"
 
     def error(self, what: str) -> RuntimeException:
         """Return the error for a use that needs the elements."""
         return RuntimeException(
-            f"constant {self._name!r} was given up when the session was made, and now {what} needs it; the config entry "
+            f"constant {self.name!r} was given up when the session was made, and now {what} needs it; the config entry "
             f"{KEEP_CONSTANTS} = '1' keeps constants"
         )
 

@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Callable
 
-from ort_lite.dtypes import Array, from_numpy
+from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import Fail
 from ort_lite.load.files import Changed, OpenFile, open_file, words
 from ort_lite.load.spans import ByteSpan, span_of
@@ -44,11 +44,19 @@ def read_span(file: OpenFile, offset: int, nbytes: int) -> ByteSpan:
     return span
 
 
-def reader_of(array: Array) -> Callable[[], Array] | None:
-    """Return a function that reads the array from its file again; None if no file has just these bytes."""
+class FileReader(Record):
+    """A function that reads an array from its file again."""
+
+    read: Callable[[], ByteSpan]
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __call__(self) -> Array:
+        return self.read().array(self.dtype, self.shape)
+
+
+def reader_of(array: Array) -> FileReader | None:
+    """Return the reader of an array; None if no file has just these bytes."""
     span = span_of(array)
     read = None if span is None or span.nbytes != array.nbytes or not array.flags.c_contiguous else span.read_again
-    if read is None:
-        return None
-    dtype, shape = from_numpy(array.dtype), array.shape
-    return lambda: read().array(dtype, shape)
+    return None if read is None else FileReader(read, from_numpy(array.dtype), array.shape)

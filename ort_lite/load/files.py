@@ -15,6 +15,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, NoSuchFile, OrtLiteError, OutOfMemory
+from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.checkpoint import checkpoint
 
 Path = str | os.PathLike[str]
@@ -84,7 +85,7 @@ class OpenFile:
     def array(self, offset: int, nbytes: int) -> Array:
         """Return bytes as a new array. Raises Changed and OutOfMemory."""
         try:
-            made: Array = np.empty(nbytes, np.uint8)
+            made = allocate_in_huge_pages((nbytes,), np.dtype(np.uint8))
         except (MemoryError, ValueError) as error:
             raise OutOfMemory(f"{self.path}: {nbytes:,} bytes of it do not fit into memory") from error
         self.read_into(offset, made)

@@ -127,7 +127,8 @@ class _OutlineWalk:
         nested, kept, raw = _NESTED[message], start, 0
         pieces: list[Buffer] = []
         for number, at, begin, stop in self._fields(start, end):
-            checkpoint()
+            if not self._left & 63:
+                checkpoint()
             replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1
@@ -169,12 +170,21 @@ class _OutlineWalk:
             self._left -= 1
             if self._left < 0:
                 raise _Unusual
-            tag, begin = _varint(buffer, at - base)
+            begin = at - base
+            tag = buffer[begin]
+            if tag < 128:  # nearly all: a call less
+                begin += 1
+            else:
+                tag, begin = _varint(buffer, begin)
             wire = tag & 7
             if tag < 8 or wire > _FIXED32:  # no field has the number 0
                 raise Malformed
             if wire == _BYTES:
-                size, begin = _varint(buffer, begin)
+                size = buffer[begin]
+                if size < 128:
+                    begin += 1
+                else:
+                    size, begin = _varint(buffer, begin)
                 begin += base
                 if begin + size > end:
                     raise Malformed

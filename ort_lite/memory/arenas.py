@@ -1,8 +1,11 @@
 """The memory behind a plan: growing scratch arenas, persistent bytes that start as zeros, constants that are filled once."""
 
+import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +16,8 @@ from ort_lite.memory import locks
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-CACHE_LINE, PAGE = 64, 4096
+CACHE_LINE, PAGE, HUGE_PAGE = 64, 4096, 1 << 21
+_MADV_HUGEPAGE = 14
 _CHUNK = 1 << 20
 
 
@@ -83,6 +87,31 @@ def allocate_array(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """
     raw = Sole(math.prod(shape) * dtype.itemsize + CACHE_LINE - 1, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % CACHE_LINE)
+
+
+def allocate_in_huge_pages(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an uninitialized array like `allocate_array`, in huge pages as far as it fills them, if the system has them.
+
+    Filling an array of 2.5 MB for the first time takes a third of the time. NumPy asks for huge pages from 4 MB on.
+    """
+    nbytes, advise = math.prod(shape) * dtype.itemsize, _advise()
+    if nbytes < HUGE_PAGE or advise is None:
+        return allocate_array(shape, dtype)
+    raw = Sole(nbytes + HUGE_PAGE - 1, np.uint8)
+    address = address_of(raw)
+    skip = -address % HUGE_PAGE
+    advise(address + skip, nbytes // HUGE_PAGE * HUGE_PAGE, _MADV_HUGEPAGE)
+    return np.ndarray(shape, dtype, raw, skip)
+
+
+@cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """Return Linux's `madvise`, whose failure changes nothing."""
+    if sys.platform != "linux":
+        return None
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return function
 
 
 def owns_bytes(array: Array) -> bool:

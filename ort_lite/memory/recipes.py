@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter_ns
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -25,6 +24,8 @@ class Recipes:
         """The place in the model of each large tensor, and its array, in the order of loading."""
         self.packed: dict[int, tuple[Array, Callable[[], Array]]] = {}
         self.derived: dict[int, tuple[Array, Callable[[], Array]]] = {}
+        self.whole: dict[int, Array] = {}
+        """Arrays made of attributes, which are no weights: a program stores their elements."""
         self.refusals: list[str] = []
         """The reasons why nothing must be stored."""
         self.twins: dict[int, tuple[Array, Array]] = {}
@@ -71,18 +72,18 @@ class Replay:
 
     def __init__(self, token: bytes) -> None:
         self._token, self._count = token, 0
-        self.nanoseconds = 0
-        """The time that creating arrays took so far."""
 
     def next(self, make: Callable[[], Array]) -> Array:
         """Return the next array: that of a living session, or the one that `make` returns."""
         self._count += 1
-        key = self._token, self._count
+        return self.get(self._count, make)
+
+    def get(self, number: int, make: Callable[[], Array]) -> Array:
+        """Return the array with a number: that of a living session, or the one that `make` returns."""
+        key = self._token, number
         found = _LIVING.get(key)
         if found is None:
-            begin = perf_counter_ns()
             found = make()
-            self.nanoseconds += perf_counter_ns() - begin
             if found.nbytes >= SMALLEST:
                 found = _LIVING.setdefault(key, found)
         return found
@@ -122,6 +123,13 @@ def derive(function: Callable[..., Array], *arguments: Any) -> Array:
     """Return `function(*arguments)`, which depends on nothing else: a prepared program calls it again."""
     array = function(*arguments)
     note(array, partial(function, *arguments), arguments)
+    return array
+
+
+def from_attributes(array: Array) -> Array:
+    """Return an array that was made of attributes alone: a prepared program stores its elements, however many there are."""
+    if _RECORDING.recipes is not None:
+        _RECORDING.recipes.whole[id(array)] = array
     return array
 
 

@@ -13,7 +13,7 @@ from ort_lite.memory import locks
 from ort_lite.memory.arenas import equal
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Key = tuple[str, tuple[int, ...], bytes]
+Key = tuple[np.dtype[Any], tuple[int, ...], bytes]
 
 SMALLEST = 4096
 """The size in bytes below which sharing costs more than it saves."""
@@ -46,7 +46,7 @@ class Shared:
         if array.nbytes < SMALLEST or not array.flags.c_contiguous or array.dtype.hasobject:
             return array
         data = array.reshape(-1).view(np.uint8)
-        key = (str(array.dtype), array.shape, _sample(data))
+        key = (array.dtype, array.shape, _sample(data))
         found = self._known.get(key)
         if found is None:
             made = self._in_folder(array)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import KernelLoadError
+from ort_lite.errors import KernelLoadError, KernelMissing
 from ort_lite.native import cache as store
 from ort_lite.native import elf, object_linking, packs
 from ort_lite.native.checkpoint import checkpoint
@@ -46,6 +46,20 @@ def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAI
         with _hold_lock():
             _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
+
+
+def load_keys(keys: Sequence[str]) -> list[int]:
+    """Return the addresses of native code by the keys of `key_of`. Raises KernelMissing for code that was never compiled here."""
+    if any(key not in _by_key for key in keys):
+        with _hold_lock():
+            missing = [key for key in keys if key not in _by_key]
+            packed, folder = packs.find(missing), store.directory()
+            objects = {key: store.read(folder, key) for key in missing if key not in packed}
+            found = {key: data for key, data in objects.items() if data is not None}
+            if len(found) < len(objects):
+                raise KernelMissing(f"{len(objects) - len(found)} kernels are not in the cache")
+            _link(found, packed)
+    return [_by_key[key] for key in keys]
 
 
 @contextmanager

@@ -108,6 +108,7 @@ class Assignment(Record):
     `providers` are the providers in order, by the names that the assignment uses for them.
     """
 
+    LATER = frozenset({"graph", "levels", "placements"})
     graph: Graph
     providers: Mapping[str, ExecutionProvider]
     levels: tuple[Level, ...]

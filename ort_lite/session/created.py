@@ -13,6 +13,7 @@ from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.log.events import Span
 from ort_lite.memory.recipes import recording
 from ort_lite.native.checkpoint import begin_stage, checkpoint
+from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.abilities import prepares_calls
@@ -26,6 +27,7 @@ from ort_lite.session.simplify import form_to_save
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.session.prepared.later import Later
     from ort_lite.session.prepared.program import PreparedProgram
 
 WORTH_SECONDS = 0.01
@@ -42,11 +44,15 @@ class Described(Record):
 
 
 class Created(Record):
-    """The result of the stages. See `ort_lite.session.preparation.Loaded` for the last three fields."""
+    """The result of the stages. See `ort_lite.session.preparation.Loaded` for the fields from `overridable` on."""
 
     prepared: Prepared
     described: Described
     selection: Selection
+    later: "Later | None" = None
+    """The reader of the later part of a prepared program; the session keeps it."""
+    dropped: bool = False
+    """True if the constants that partitions absorbed were dropped."""
     overridable: Model | None = None
     defaults: Mapping[str, Value] = {}
     writeable: frozenset[int] = frozenset()
@@ -83,9 +89,9 @@ def _read(program: "PreparedProgram", options: SessionOptions, chosen: Selection
     if found is None:
         return None
     warn_of_unknown(options, chosen.providers)
-    prepared, described = found
+    (prepared, described), later = found
     begin_stage("finish")
-    return Created(prepared, described, chosen)
+    return Created(prepared, described, chosen, later, dropped=True)
 
 
 def _store(
@@ -101,11 +107,19 @@ def _store(
             if prepares_calls(compiled):
                 compiled.prepare_calls()
                 checkpoint()
-    if worth:
-        with span("store_prepared_program") as facts:
-            why = "initializers are inputs" if made.defaults else program.write((made.prepared, made.described))
-            facts.update(stored=f"no, because {why}" if why else "yes")
-    return made
+    if not worth:
+        return made
+    with span("store_prepared_program") as facts:
+        drop_constants(options, made.prepared)
+        why = "initializers are inputs" if made.defaults else program.write((made.prepared, made.described))
+        facts.update(stored=f"no, because {why}" if why else "yes")
+    return made.replace(dropped=True)
+
+
+def drop_constants(options: SessionOptions, prepared: Prepared) -> None:
+    """Drop the constants that partitions absorbed, unless the options keep them."""
+    if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
+        lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
 
 
 def _create(
@@ -133,4 +147,4 @@ def _create(
     types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
     outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
     described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
-    return Created(prepared, described, chosen, loaded.overridable, loaded.defaults, loaded.writeable)
+    return Created(prepared, described, chosen, None, False, loaded.overridable, loaded.defaults, loaded.writeable)

@@ -26,6 +26,7 @@ from ort_lite.transform.transform import TransformReport
 class Prepared(Record):
     """A model after all stages, with the result of each. `incidents` are failures from which the session recovered."""
 
+    LATER = frozenset({"model", "report"})
     model: Model
     report: TransformReport
     assignment: Assignment

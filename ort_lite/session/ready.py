@@ -60,7 +60,7 @@ class Ready:
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
         run = executable.run if workers is None else _run_of(executable, workers)
-        self._run = lifecycle.call_hooks(run, lifecycle.taking_part(prepared.assignment))
+        self._run = lifecycle.call_hooks(run, lifecycle.hooked(prepared.assignment))
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]

@@ -27,7 +27,7 @@ from ort_lite.provider.ask import ask_object
 from ort_lite.provider.current import stop_with_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.created import create
+from ort_lite.session.created import create, drop_constants
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments, open_session_memory
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ort_lite.load.mapped import MappedFile
     from ort_lite.session.creation import CreationReport, CreationTrace
     from ort_lite.session.explanation import Explanation
+    from ort_lite.session.prepared.later import Later
 
 
 class SessionState(Record):
@@ -65,6 +66,8 @@ class SessionState(Record):
     """The trace of session creation, if one was requested."""
     explained: "Explanation | None" = None
     """The explanation that remains once the session is closed."""
+    later: "Later | None" = None
+    """The reader of the later part of a prepared program."""
 
     def explain(self, failures: list[OrtLiteError] | None = None, kernels: bool = False) -> "Explanation":
         """Return the explanation, with the kernels of nodes if `kernels`.
@@ -96,7 +99,9 @@ class SessionState(Record):
         The errors of partitions that fail to report their facts are added to `failures`.
         """
         explained = self.explain(failures)
-        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained)
+        if self.later is not None:
+            self.later.complete()
+        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained, later=None)
 
 
 class Overriding:
@@ -136,11 +141,11 @@ def make_state(
     with _report(options, events) as (report, span), span("session_initialization"):
         made = create(source, options, given, params, profiler, span)
         prepared, chosen = made.prepared, made.selection
-        files = _mapped_files(prepared.model, source, given)
+        files = _mapped_files(prepared, source, given)
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
-        if not _is_verified(prepared, given):
-            _drop_constants(prepared, options)
+        if not made.dropped and not _is_verified(prepared, given):
+            drop_constants(options, prepared)
         lifecycle.finish_initialization(chosen.providers)
         if session_memory.budget.limit is not None:
             from ort_lite.session import footprint
@@ -188,6 +193,7 @@ def make_state(
         overriding,
         workers,
         None if report is None else report.trace(),
+        later=made.later,
     )
 
 
@@ -198,15 +204,9 @@ def _is_verified(prepared: Prepared, given: Arguments) -> bool:
     return any(provider.name != selection.DEFAULT for provider in lifecycle.taking_part(prepared.assignment))
 
 
-def _drop_constants(prepared: Prepared, options: SessionOptions) -> None:
-    """Drop the arrays of consumed constants unless the config keeps them."""
-    if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-        lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
-
-
 def _release(prepared: Prepared, options: SessionOptions, session_memory: SessionMemory) -> None:
     """Drop what a compiled model holds for the verification of its first run alone."""
-    drop = partial(_drop_constants, prepared, options)
+    drop = partial(drop_constants, options, prepared)
     if session_memory.budget.limit is None:
         drop()
     else:
@@ -216,14 +216,14 @@ def _release(prepared: Prepared, options: SessionOptions, session_memory: Sessio
     heap.give_back()
 
 
-def _mapped_files(model: Model, source: ModelSource | Model, given: Arguments) -> "list[MappedFile]":
+def _mapped_files(prepared: Prepared, source: ModelSource | Model, given: Arguments) -> "list[MappedFile]":
     """Return the mapped files that have the model's weights."""
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
         return []
     from ort_lite.load.mapped import mapped_files
     from ort_lite.load.tensors import model_tensors
 
-    return mapped_files(span.owner for slot in model_tensors(model) if (span := slot.span) is not None)
+    return mapped_files(span.owner for slot in model_tensors(prepared.model) if (span := slot.span) is not None)
 
 
 def _collect(

@@ -1,3 +1,4 @@
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from time import sleep
@@ -6,7 +7,18 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.arenas import PAGE, Arena, Bytes, ConstantArena, Growth, PersistentArena, allocate_array, owns_bytes
+from ort_lite.memory.arenas import (
+    HUGE_PAGE,
+    PAGE,
+    Arena,
+    Bytes,
+    ConstantArena,
+    Growth,
+    PersistentArena,
+    allocate_array,
+    allocate_in_huge_pages,
+    owns_bytes,
+)
 
 THREADS = 16
 
@@ -19,6 +31,15 @@ def test_an_aligned_array_begins_a_cache_line(shape: tuple[int, ...], dtype: str
     assert (array.shape, array.dtype.name, type(array)) == (shape, dtype, np.ndarray)
     assert array.__array_interface__["data"][0] % 64 == 0
     assert array.flags.c_contiguous and array.flags.writeable and owns_bytes(array)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1000, HUGE_PAGE, 3 * HUGE_PAGE // 2, 5 * HUGE_PAGE])
+def test_an_array_in_huge_pages_is_as_any_other(nbytes: int) -> None:
+    array = allocate_in_huge_pages((nbytes // 4, 4), np.dtype("uint8"))
+    assert array.shape == (nbytes // 4, 4) and array.flags.c_contiguous and array.flags.writeable and owns_bytes(array)
+    assert array.__array_interface__["data"][0] % (HUGE_PAGE if nbytes >= HUGE_PAGE and sys.platform == "linux" else 64) == 0
+    array[:] = 7
+    assert (array == 7).all()
 
 
 def test_a_view_owns_no_bytes() -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -14,10 +15,12 @@ from ort_lite.native.cpu import host
 from ort_lite.native.digest import digest
 from ort_lite.native.spec import KEY_DIGITS, base
 from ort_lite.options.options import SessionOptions
-from ort_lite.session.prepared.pickling import PACKAGES
+from ort_lite.session.prepared.functions import PACKAGES
 
-FORMAT = 1
+FORMAT = 2
 """Increased when entries of the same key would be read in another way."""
+DISTRIBUTIONS = frozenset({"google_re2", "llvmlite", "ml_dtypes", "numba", "numpy", "onnx", "protobuf"})
+"""The packages besides ort-lite's own that take part in the creation of a session."""
 _DIGITS_OF_BASE = 8
 
 
@@ -35,18 +38,32 @@ def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes |
 
 def versions() -> tuple[str, ...]:
     """Return the versions that programs depend on."""
-    return __version__, np.__version__, sys.version
+    return __version__, np.__version__, sys.version, *distributions(tuple(sys.path))
+
+
+@cache
+def distributions(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the versions of DISTRIBUTIONS in the folders, as the names of their dist-info folders. Imports none of them."""
+    found: list[str] = []
+    for folder in folders:
+        with suppress(OSError):
+            names = [name for name in os.listdir(folder or os.curdir) if name.endswith("-info")]
+            found += sorted(name for name in names if name.partition("-")[0] in DISTRIBUTIONS)
+    return tuple(found)
 
 
 def described(options: SessionOptions) -> list[tuple[str, Any]]:
     """Return all options of a session as plain data."""
-    names = sorted(name for name in dir(type(options)) if _is_plain(getattr(type(options), name)) and name[0] != "_")
-    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in names]
+    values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in _plain_names(type(options).__mro__)]
     return [*values, ("config", sorted(options.config_entries.items())), ("dimensions", options.free_dimensions)]
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str))
+@cache
+def _plain_names(kinds: tuple[type, ...]) -> tuple[str, ...]:
+    """Return the names of plain attributes of a class, given as it and its bases."""
+    plain = (bool, int, float, str)
+    names = {name for kind in kinds for name in vars(kind) if name[0] != "_"}
+    return tuple(sorted(name for name in names if isinstance(getattr(kinds[0], name), plain)))
 
 
 @cache

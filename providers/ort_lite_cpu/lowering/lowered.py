@@ -136,6 +136,7 @@ class Choice(Record):
 class Lowered(Record, frozen=False):
     """The result of lowering: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
+    LATER = frozenset({"items", "inputs", "outputs", "sources", "primary", "wanted", "choices", "restorers"})
     items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
     inputs: list[Buffer] = field(default_factory=list)
     input_infos: list[Info] = field(default_factory=list)

@@ -12,7 +12,7 @@ from ort_lite.errors import NodeFailure
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.memory.recipes import packed
+from ort_lite.memory.recipes import from_attributes, packed
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
@@ -217,6 +217,10 @@ class NodeLowering:
 
         array = np.require(array, requirements="C")
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
+
+    def table(self, array: Array) -> Tensor:
+        """Return a constant made of attributes alone, of whatever size."""
+        return self.array(from_attributes(np.require(array, requirements="C")))
 
     def pack(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
         """Return a constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.

@@ -181,10 +181,17 @@ def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
     """Select the taps of one phase, in that order."""
     channels, outputs = array.shape[0] // groups, array.shape[1]
     turned = array.reshape(groups, channels, outputs, *array.shape[2:]).swapaxes(1, 2)
-    turned = turned.reshape(groups * outputs, channels, *array.shape[2:])
-    for axis, own in enumerate(taps, 2):
-        turned = turned.take(own, axis)
-    return turned
+    turned = turned[:, :, :, *map(_slice, taps)]
+    return turned.reshape(groups * outputs, channels, *turned.shape[3:])
+
+
+def _slice(numbers: Sequence[int]) -> slice:
+    """Return numbers with equal steps between them as a slice."""
+    if not numbers:
+        return slice(0)
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    end = numbers[-1] + step
+    return slice(numbers[0], None if end < 0 else end, step)
 
 
 def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[OutputPhase], strides: Sequence[int]) -> None:

@@ -76,7 +76,7 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
     found = op.temporary("int64", (op.options.threads, nbytes))
     skips = minimum(grams.skips, nbytes)
     work = nbytes * 2 + nbytes * (1 + skips) + rows * grams.width
-    operands = [stream, op.array(letters), op.array(words), found, *grams.operands, op.output(0)]
+    operands = [stream, op.table(letters), op.table(words), found, *grams.operands, op.output(0)]
     known, touched = KnownWords(len(letters), len(words) - 1, least), {"columns": grams.count}
     op.emit(count_words, operands, nbytes=nbytes, rows=rows, known=known, g=grams.sizes(skips), work=work, touched=touched)
 
@@ -104,7 +104,7 @@ class _Grams:
             scale[columns] = weights
         ngrams = _ngrams(op, pool, shortest, longest)
         table = ngram_table(ngrams)
-        self.operands = [op.array(table), op.array(columns), op.array(scale)]
+        self.operands = [op.table(table), op.table(columns), op.table(scale)]
         self._table = self.width, len(table) - 1, shortest, max(map(len, ngrams), default=1)
         self._once = int(mode == "IDF")
 

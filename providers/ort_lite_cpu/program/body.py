@@ -24,6 +24,8 @@ class BodyProgram:
     foreseen have a program with calls.
     """
 
+    LATER = frozenset({"source"})
+
     def __init__(self, partition: Partition, options: CPUOptions) -> None:
         self.source = Source(partition.nodes, partition.inputs, partition.outputs, partition.bodies, options)
         self._rules = partition.rules

@@ -65,7 +65,7 @@ def _reorder(program: Runnable, order: Sequence[int]) -> SegmentRun:
     )
     [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
-    return SegmentRun(segment, Binder(segment, program.planner), segments[0].needs, segments[0].inputs)
+    return SegmentRun.of(segment, Binder(segment, program.planner), segments[0].needs, segments[0].inputs)
 
 
 class ProgramImage:

@@ -22,6 +22,8 @@ from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
+from ort_lite.native.loader import load_keys
+from ort_lite.native.spec import key_of
 from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
@@ -67,6 +69,8 @@ def machinery(threads: int) -> tuple[Spec, ...]:
 class Program:
     """Callable from many threads at once: all state of a run is in its lease."""
 
+    LATER = frozenset({"source", "_restorers", "_spare"})
+
     def __init__(
         self,
         nodes: Sequence[Node],
@@ -80,12 +84,13 @@ class Program:
         self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(Values(_rename(inputs), rules, options, bodies, Program))
         self.lowered = lowering.run(nodes, outputs)
-        needed = machinery(options.threads if _may_share(self.lowered) else 1)
+        self._team = options.threads if _may_share(self.lowered) else 1
+        needed = machinery(self._team)
         assembled = assemble(self.lowered, options.threads, needed)
         self.places, self.output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
-            SegmentRun(step, Binder(step, self.planner, options.compile), needs, len(inputs))
+            SegmentRun.of(step, Binder(step, self.planner, options.compile), needs, len(inputs))
             if isinstance(step, Segment)
             else step
             for step in assembled.steps
@@ -118,26 +123,30 @@ class Program:
             source.inlined = before
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what runs have made, and without scratch memory of its own."""
-        state = {**vars(self), "_checked": None, "lowered": self.lowered.replace(restorers={})}
-        return state | {"pool": self._options.pool}
+        """Return the state without what runs have made, and without scratch memory of its own; kernels by the keys of their code."""
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
+        numbers: dict[Spec, int] = {}
+        used = [[numbers.setdefault(each.spec, len(numbers)) for each in segment.instructions] for segment in segments]
+        keys = [key_of(spec, self.lowered.target) for spec in numbers]
+        state = {**vars(self), "_checked": None, "lowered": self.lowered.replace(restorers={}), "pool": self._options.pool}
+        return state | {"kernels": (keys, used)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Load the kernels, and fill in the addresses of kernels and constants."""
+        keys, used = state.pop("kernels")
         vars(self).update(state)
         self._checked = BoundedCache(BOUND_LIMIT)
         if self.pool is None:
             self.pool = ScratchPool(RunContext)
-        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
-        specs = [*dict.fromkeys(instruction.spec for segment in segments for instruction in segment.instructions), NOTHING]
-        machines = machinery(self._options.threads if _may_share(self.lowered) else 1)
-        kernels = self.lowered.kernels
+        kernels, machines = self.lowered.kernels, machinery(self._team)
         if self.lowered.target != host():
             Kernels(host(), kernels.compile).load(machines)
             machines = ()
-        addresses = dict(zip(specs, kernels.load([*specs, *machines]), strict=False))
-        for segment in segments:
-            segment.relocate(addresses)
+        addresses = load_keys(keys)
+        nothing, *_ = kernels.load([NOTHING, *machines])
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
+        for segment, own in zip(segments, used, strict=True):
+            segment.relocate([addresses[number] for number in own], nothing)
         team.TEAM.retry()
 
     def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
@@ -288,7 +297,7 @@ class Program:
                 special = self._check(key)
                 if special is not None:
                     return special(inputs, targets)
-                bound = only.bind(key, [key[s.buffer.place][s.index] for _, s in only.segment.leaves])
+                bound = only.bind(key, [key[place][index] for place, index, _ in only.leaves])
             places: list[Any] = [*inputs, *self._unmade]
             lease = only.lease(self.pool, bound, places)
             if targets:

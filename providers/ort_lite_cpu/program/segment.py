@@ -19,7 +19,7 @@ from ort_lite.memory.recipes import derive
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import Spec
-from ort_lite.record import Record
+from ort_lite.record import Record, asdict
 from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -55,6 +55,7 @@ class Segment(Record, frozen=False):
     Slots are those of the code, see `Code`.
     """
 
+    LATER = frozenset({"instructions", "leaves", "requirements", "number_slots", "dim_nodes"})
     # --- the calls
     instructions: list[Instruction]
     table: Array
@@ -100,27 +101,25 @@ class Segment(Record, frozen=False):
     """Arrays whose addresses stand in `initial`, in the order of `keep_slots`."""
     keep_slots: Array
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without addresses, which `relocate` fills in."""
-        fields = {name: getattr(self, name) for name in self.__match_args__}
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields without addresses, which `relocate` fills in, and arrays of numbers as bytes."""
         table, initial = self.table.copy(), self.initial.copy()
         table[:, 0], initial[self.keep_slots] = 0, 0
-        fields |= {"table": table, "initial": initial, "nothing": 0}
-        numbers = {name: (field.shape, field.tobytes()) for name, field in fields.items() if isinstance(field, np.ndarray)}
-        return _restore, (numbers,), (None, {name: field for name, field in fields.items() if name not in numbers})
+        fields = asdict(self) | {"table": table, "initial": initial, "nothing": 0}
+        arrays = {name: field for name, field in fields.items() if isinstance(field, np.ndarray)}
+        return fields | {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
 
-    def relocate(self, addresses: Mapping[Spec, int]) -> None:
-        """Fill in the addresses of kernels and arrays."""
-        self.table[:, 0] = [addresses[instruction.spec] for instruction in self.instructions]
-        self.nothing = addresses[NOTHING]
+    def __setstate__(self, fields: Mapping[str, Any]) -> None:
+        for name, field in fields.items():
+            if type(field) is tuple:
+                shape, data = field
+                field = np.frombuffer(data, np.int64).reshape(shape).copy()
+            setattr(self, name, field)
+
+    def relocate(self, kernels: Sequence[int], nothing: int) -> None:
+        """Fill in the addresses of the instructions' kernels, of the kernel that does nothing, and of arrays."""
+        self.table[:, 0], self.nothing = kernels, nothing
         self.initial[self.keep_slots] = [array.ctypes.data for array in self.keep]
-
-
-def _restore(numbers: Mapping[str, tuple[tuple[int, ...], bytes]]) -> Segment:
-    made = Segment.__new__(Segment)
-    for name, (shape, data) in numbers.items():
-        setattr(made, name, np.frombuffer(data, np.int64).reshape(shape).copy())
-    return made
 
 
 class Assembled(Record, frozen=False):

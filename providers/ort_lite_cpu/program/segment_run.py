@@ -40,25 +40,47 @@ NEVER_BRIEF_US = 1000.0
 """From this estimate on all runs release it. That of a loop whose turns only the run counts is as large at least."""
 
 
+Leaf = tuple[int, int, bool]
+"""The place of the array that tells the value of a symbol, the number of its dimension or element, and whether it is an element."""
+
+
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
     __slots__ = ("binder", "cache", "inputs", "jumps", "leaves", "needs", "places", "segment", "shapes_tell", "wanted")
 
-    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int], inputs: int) -> None:
-        """`needs`: see `RunContext.fit`. `inputs`: how many the program has."""
+    def __init__(
+        self,
+        segment: Segment,
+        binder: Binder,
+        needs: tuple[int, int],
+        inputs: int,
+        places: Sequence[int],
+        leaves: Sequence[Leaf],
+        jumps: bool,
+    ) -> None:
+        """`needs`: see `RunContext.fit`. `inputs`: how many the program has. `places` are those of its operands.
+
+        `jumps`: bodies are part of it.
+        """
         self.segment, self.binder, self.needs, self.inputs = segment, binder, needs, inputs
-        operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
-        self.jumps = any(instruction.jump for instruction in segment.instructions)
-        self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
-        self.wanted = copy_arguments(FIRST_PLACE, self.places)
-        self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
-        self.shapes_tell = all(not element and place < inputs for place, _, element in self.leaves)
+        self.places, self.leaves, self.jumps = places, leaves, jumps
+        self.wanted = copy_arguments(FIRST_PLACE, places)
+        self.shapes_tell = all(not element and place < inputs for place, _, element in leaves)
         """True if its symbols are dimensions of the program's inputs, so that their shapes are the key of a bound program."""
         self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
+    @classmethod
+    def of(cls, segment: Segment, binder: Binder, needs: tuple[int, int], inputs: int) -> SegmentRun:
+        """Return the run of a segment."""
+        operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
+        places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
+        leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
+        jumps = any(instruction.jump for instruction in segment.instructions)
+        return cls(segment, binder, needs, inputs, places, leaves, jumps)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return SegmentRun, (self.segment, self.binder, self.needs, self.inputs)
+        return SegmentRun, (self.segment, self.binder, self.needs, self.inputs, self.places, self.leaves, self.jumps)
 
     def values(self, places: Sequence[Any]) -> tuple[int, ...]:
         """Return the values of the symbols for the arrays at hand."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import allocate_array
+from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitter, like, native, null, shift, span, wmul, wsub
@@ -82,7 +82,7 @@ def beside(b: Array, width: int, count: int) -> Array:
             rows = b[..., i::count, :]
             joined[..., : rows.shape[-2], :n, i] = rows
         turned = joined.view(group).reshape(*batch, depth, across, width).swapaxes(-3, -2)
-    out = allocate_array((*batch, across, depth, width, count), b.dtype)
+    out = allocate_in_huge_pages((*batch, across, depth, width, count), b.dtype)
     out.view(group)[..., 0] = turned
     return out
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import allocate_array
+from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite_cpu.kernels.once import run_once
@@ -20,7 +20,7 @@ def panels(b: Array, width: int, kernels: Kernels) -> Array:
     *batch, k, n = b.shape
     if not batch and b.T.flags.c_contiguous:
         return np.asarray(filters(b.T[..., None], 1, width, kernels)[0])
-    out = allocate_array((*batch, -(-n // width), k, width), b.dtype)
+    out = allocate_in_huge_pages((*batch, -(-n // width), k, width), b.dtype)
     in_panels(b, out)
     return out
 
@@ -35,7 +35,7 @@ def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
     """Return (O, C / groups, *kernel) as panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
     taps = math.prod(kernel)
-    out = allocate_array((groups, -(-outputs // width), taps * channels, width), weight.dtype)
+    out = allocate_in_huge_pages((groups, -(-outputs // width), taps * channels, width), weight.dtype)
     sizes = {"groups": groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
 
     def otherwise() -> None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import allocate_array
+from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
@@ -71,7 +71,7 @@ def filter_panels(
     outputs, channels, taps = len(weight) // groups, weight.shape[1], max(weight.shape[2:])
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
-    u = allocate_array((groups, planes_of(edge, taps, axes=axes) * count * channels * tile.columns), weight.dtype)
+    u = allocate_in_huge_pages((groups, planes_of(edge, taps, axes=axes) * count * channels * tile.columns), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
     for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
         statics = {"edge": edge, "taps": taps, "stride": stride, "axes": axes, "lanes": tile.lanes}

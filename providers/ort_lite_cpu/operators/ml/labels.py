@@ -95,7 +95,7 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     texts = chosen.dtype == object
     y = op.temporary("int64", x.shape) if texts else op.output(0)
     table = np.arange(len(chosen)) if texts else chosen
-    op.emit(encode, [x, op.array(known), op.array(table), y], size=x.size, count=len(known), work=x.size * 8)
+    op.emit(encode, [x, op.table(known), op.table(table), y], size=x.size, count=len(known), work=x.size * 8)
     if texts:
         pace = op.pace
         op.python(lambda numbers: [pace.pick(chosen, numbers)], [y])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ort_lite.memory.recipes import from_attributes
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, select, span
 from ort_lite.shapes import equal
@@ -47,7 +48,7 @@ def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: 
 def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
     """Return x @ coefficients (targets, C) + intercepts (targets,), in `y` or a temporary."""
     x, rows, features = float_rows(op)
-    coefficients = np.array(op.attr("coefficients") or (), np.float32)
+    coefficients = from_attributes(np.array(op.attr("coefficients") or (), np.float32))
     if targets < 1 or not len(coefficients) or len(coefficients) % targets:
         raise op.reject(f"{len(coefficients)} coefficients are not {targets} rows of some")
     depth = len(coefficients) // targets

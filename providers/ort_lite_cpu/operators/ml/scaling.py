@@ -43,7 +43,7 @@ def scaler(op: NodeLowering) -> None:
     _require_features(op, x, len(scale))
     if len(scale) == 1:
         offset, scale = np.repeat(offset, RUN), np.repeat(scale, RUN)
-    op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
+    op.emit(scale_features, [x, op.table(offset), op.table(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
 def _rows(op: NodeLowering) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.recipes import from_attributes
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     OK,
@@ -247,7 +248,7 @@ class _Kernel(Record):
         count, features = vectors.shape
         size = rows * count
         if self.kind == "RBF":
-            emit_distances(op, x, op.array(vectors.T), y, squared=True)
+            emit_distances(op, x, op.table(vectors.T), y, squared=True)
             op.emit(kernel_function, [y], count=size, parameter=self.gamma, kind=self.kind, work=size)
             return
         linear = self.kind == "LINEAR"
@@ -273,7 +274,7 @@ def _kernel(op: NodeLowering) -> _Kernel:
 
 def _vectors(op: NodeLowering, name: str, rows: int, features: Dim) -> Array:
     """Return an attribute as an array (rows, C)."""
-    values = np.array(op.attr(name) or (), np.float32)
+    values = from_attributes(np.array(op.attr(name) or (), np.float32))
     if rows < 1 or not len(values) or len(values) % rows:
         raise op.reject(f"{name} has {len(values)} elements, which are not {rows} rows of some")
     depth = len(values) // rows
@@ -291,7 +292,7 @@ def _numbers(op: NodeLowering, name: str, count: int, more: bool = False) -> Arr
 
 def _emit_weigh(op: NodeLowering, x: Tensor, coefficients: Array, rows: Dim, y: Tensor, rho: float) -> None:
     vectors = len(coefficients)
-    op.emit(weigh_rows, [x, op.array(coefficients), y], rows=rows, vectors=vectors, rho=rho, work=rows * vectors // 8)
+    op.emit(weigh_rows, [x, op.table(coefficients), y], rows=rows, vectors=vectors, rho=rho, work=rows * vectors // 8)
 
 
 @operator("SVMRegressor", domain=ML, types=INPUTS)
@@ -358,7 +359,7 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
     scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
     sizes: Any = (rows, classes, vectors, int(probabilities))
-    operands = [products, *map(op.array, tables), labels.table, label, z, scratch]
+    operands = [products, *map(op.table, tables), labels.table, label, z, scratch]
     op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes) // 8)
     return label
 
@@ -371,4 +372,4 @@ def _sum_vectors(points: Array, coefficients: Array, counts: list[int]) -> tuple
     sums = np.stack([weights[i][j - 1] @ own[i] + weights[j][i] @ own[j] for i, j in pairs])
     chosen = np.zeros((classes - 1, len(pairs)), np.float32)
     chosen[[j - 1 for _, j in pairs], range(len(pairs))] = 1
-    return sums.astype(np.float32), chosen, [classes - 1 - i for i in range(classes)]
+    return from_attributes(sums.astype(np.float32)), chosen, [classes - 1 - i for i in range(classes)]

@@ -386,9 +386,9 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: i
     keyed = op.temporary(integer, x.shape)
     infinity = int(np.array(np.inf, x.dtype).view(integer))
     op.emit(keys, [reread(x, integer, x.shape), keyed], count=x.size, infinity=infinity, nan=nan, work=x.size // 2)
-    nodes = op.array(trees.nodes)
+    nodes = op.table(trees.nodes)
     places = [array[:0] if trees.leaf == ALL else array for array in (trees.starts, trees.targets)]
-    roots, *tables = (op.array(array) for array in (trees.roots, *places, trees.weights))
+    roots, *tables = (op.table(array) for array in (trees.roots, *places, trees.weights))
     at = op.temporary("int64", (op.options.threads * 2 * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
     operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
