@@ -10,13 +10,15 @@ from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import ExecutionProvider, Partition
 from ort_lite.provider.export import partition_model
+from ort_lite_onnxruntime.libraries import innermost
+from ort_lite_onnxruntime.limits import Why
+from ort_lite_onnxruntime.sessions import make_safe
 from ort_lite_onnxruntime.targets import CPU, Target
-
-Why = tuple[str, str]
-"""The code and the detail of a Rejection."""
 
 _MARK = re.compile(r"#(\d+)#")
 """The mark in the names of nodes in an offered model: their position. Nodes in a body have that of the node around it."""
+_SMALL = 64
+"""The most elements of a constant that may be axes, pads or a shape."""
 _CODES = {
     "is not a registered function/op": "operator",
     "Could not find an implementation": "type",
@@ -49,7 +51,7 @@ class Claims:
                 claimed = [group[k] for k in sorted(answer)]
                 found.update((node, None if k in answer else self._unclaimed(node, claimed)) for k, node in enumerate(group))
             elif len(group) == 1:
-                found[group[0]] = answer[0], _MARK.sub("", answer[1])[:300]
+                found[group[0]] = answer[0], _MARK.sub("", answer[1])[:400]
             else:
                 groups += _split(group, answer[1])
         return found
@@ -57,7 +59,7 @@ class Claims:
     def _answer(self, nodes: Sequence[Node], rules: ShapeRules) -> frozenset[int] | Why:
         """Return the positions of the nodes that the execution provider claims, or onnxruntime's error."""
         try:
-            model = partition_model(_offered(self._provider, nodes, rules), _mark).data
+            model = partition_model(_offered(self._provider, nodes, rules), self._prepare).data
         except OrtLiteError as error:
             return "graph", str(error)
         key = hashlib.sha256(model).digest()
@@ -65,11 +67,26 @@ class Claims:
             self._answers[key] = self._try(model, len(nodes))
         return self._answers[key]
 
+    def _prepare(self, graph: Graph) -> None:
+        """Mark the nodes of a graph, and rewrite them as in a partition: what is put around a node has its mark.
+
+        Weights become inputs for providers that are part of onnxruntime, which saves most of the time. Others may need them.
+        """
+        for k, node in enumerate(graph):
+            for inner in (node, *(each for body in node.subgraphs() for each in body.all_nodes())):
+                inner.name = f"#{k}#{inner.name}"
+        make_safe(graph)
+        for name, value in [] if self._target.is_library else list(graph.initializers.items()):
+            if value.constant is not None and value.constant.size > _SMALL:
+                del graph.initializers[name]
+                value.constant = None
+                graph.inputs.append(value)
+
     def _try(self, model: bytes, count: int) -> frozenset[int] | Why:
         try:
-            session = self._target.session(model, _options())
+            session = self._target.session(model, probe_options())
         except Exception as error:  # noqa: BLE001  # onnxruntime's classes have no base of their own
-            text = " ".join(str(error).split())
+            text = innermost(error)
             return next((code for part, code in _CODES.items() if part in text), "invalid"), text
         if self._target.name == CPU:
             return frozenset(range(count))
@@ -110,12 +127,6 @@ def _offered(provider: ExecutionProvider, nodes: Sequence[Node], rules: ShapeRul
     return Partition("offered", provider, tuple(nodes), tuple(inputs), tuple(outputs), rules)
 
 
-def _mark(graph: Graph) -> None:
-    for k, node in enumerate(graph):
-        for inner in (node, *(each for body in node.subgraphs() for each in body.all_nodes())):
-            inner.name = f"#{k}#{inner.name}"
-
-
 def _types(node: Node) -> str:
     """Return the element types of the inputs, each once."""
     return ", ".join(dict.fromkeys(_type(value) for value in node.inputs if value is not None)) or "nothing"
@@ -125,7 +136,7 @@ def _type(value: Value) -> str:
     return value.dtype or str(value.type)
 
 
-def _options() -> Any:
+def probe_options() -> Any:
     """Return the options of a session that is never run: no optimization, and a record of the assignment."""
     import onnxruntime
 

@@ -50,7 +50,7 @@ def _register(onnxruntime: Any, path: str) -> tuple[Any, ...]:
         try:
             onnxruntime.register_execution_provider_library(f"ort_lite:{path}", path)
         except Exception as error:  # noqa: BLE001  # onnxruntime's classes have no base of their own
-            raise ProviderError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from error
+            raise ProviderError(f"{path} cannot be loaded: {innermost(error)}") from error
         there = [device for device in onnxruntime.get_ep_devices() if _path_of(device) == path]
     return tuple(there)
 
@@ -58,3 +58,9 @@ def _register(onnxruntime: Any, path: str) -> tuple[Any, ...]:
 def _path_of(device: Any) -> str:
     """Return the path of the library that brought a device; that of built-in devices is empty."""
     return os.path.realpath(path) if (path := device.ep_metadata.get("library_path")) else ""
+
+
+def innermost(error: Exception) -> str:
+    """Return the text of the innermost of onnxruntime's errors in one line, without those that pass it on."""
+    _, prefix, text = " ".join(str(error).split()).rpartition("[ONNXRuntimeError]")
+    return prefix + text

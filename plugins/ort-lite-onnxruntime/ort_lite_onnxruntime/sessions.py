@@ -8,11 +8,10 @@ from ort_lite.graph import Graph, MapType, Node, OptionalType, TensorType, Type
 from ort_lite.provider import Partition
 from ort_lite.provider.empty_outputs import EmptyOutputs, empty_outputs
 from ort_lite.provider.export import PartitionModel, partition_model
-from ort_lite_onnxruntime.claims import Why
-from ort_lite_onnxruntime.limits import limit
+from ort_lite_onnxruntime.limits import Why, limit
 from ort_lite_onnxruntime.recurrent import guard
 from ort_lite_onnxruntime.reshape import settle
-from ort_lite_onnxruntime.targets import CPU, Target
+from ort_lite_onnxruntime.targets import Target
 
 _TYPES = frozenset(
     {
@@ -34,11 +33,13 @@ _TYPES = frozenset(
 """The element types that onnxruntime accepts as NumPy arrays."""
 
 
-def misfit(node: Node) -> Why | None:
-    """Return the reason why no execution provider of onnxruntime is asked about a node, or None."""
+def misfit(node: Node, target: Target) -> Why | None:
+    """Return the reason why the target is not asked about a node, or None."""
     for value in (*node.inputs, *node.outputs, *node.captures()):
         if value is not None and (wrong := _untransportable(value.type)) is not None:
             return "type", f"{value.name!r} is {wrong}"
+        if value is not None and value.shape is None and value.dtype is not None and target.is_library:
+            return "shape", f"{value.name!r} has an unknown rank, which libraries for onnxruntime take for a scalar"
     for inner in (node, *(n for body in node.subgraphs() for n in body.all_nodes())):
         if (wrong_use := limit(inner)) is not None:
             return wrong_use if inner is node else ("body", f"{inner} inside: {wrong_use[1]}")
@@ -49,15 +50,15 @@ def compile_partition(partition: Partition, target: Target, threads: int) -> "Co
     """Create the session of a partition. Raises onnxruntime's errors."""
     import onnxruntime
 
-    exported = partition_model(partition, _safe_when_empty)
+    exported = partition_model(partition, make_safe)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     return CompiledSession(target.session(exported.data, options), exported, empty_outputs(partition))
 
 
-def _safe_when_empty(graph: Graph) -> None:
+def make_safe(graph: Graph) -> None:
     """Rewrite nodes that onnxruntime computes wrongly on empty tensors."""
     settle(graph)
     guard(graph)

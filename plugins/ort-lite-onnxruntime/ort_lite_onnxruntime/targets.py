@@ -15,6 +15,14 @@ class Target(Protocol):
     def name(self) -> str:
         """Its name in onnxruntime."""
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Its options."""
+
+    @property
+    def is_library(self) -> bool:
+        """True if onnxruntime calls it through the interface for libraries, which has no tensors of unknown rank."""
+
     def __str__(self) -> str:
         """Return the name and the device, for messages."""
 
@@ -27,6 +35,7 @@ class BuiltIn(Record):
 
     name: str
     options: Mapping[str, Any]
+    is_library: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -45,6 +54,7 @@ class Hosted(Record):
     name: str
     options: Mapping[str, str]
     device: Any
+    is_library: bool = True
 
     def __str__(self) -> str:
         return f"{self.name} on the {self.device.device.type.name}"
