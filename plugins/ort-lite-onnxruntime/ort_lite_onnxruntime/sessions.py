@@ -38,11 +38,17 @@ def misfit(node: Node, target: Target) -> Why | None:
     for value in (*node.inputs, *node.outputs, *node.captures()):
         if value is not None and (wrong := _untransportable(value.type)) is not None:
             return "type", f"{value.name!r} is {wrong}"
-        if value is not None and value.shape is None and value.dtype is not None and target.is_library:
-            return "shape", f"{value.name!r} has an unknown rank, which libraries for onnxruntime take for a scalar"
     for inner in (node, *(n for body in node.subgraphs() for n in body.all_nodes())):
-        if (wrong_use := limit(inner)) is not None:
+        if (wrong_use := limit(inner) or (_open_rank(inner) if target.is_library else None)) is not None:
             return wrong_use if inner is node else ("body", f"{inner} inside: {wrong_use[1]}")
+    return None
+
+
+def _open_rank(node: Node) -> Why | None:
+    """Return the reason against tensors of unknown rank, which onnxruntime's interface for libraries describes as scalars."""
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and isinstance(value.type, TensorType) and value.shape is None:
+            return "shape", f"{value.name!r} has an unknown rank, which the library would take for that of a scalar"
     return None
 
 
