@@ -84,7 +84,9 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
         ort_lite.register_execution_provider_library("path", library)
     with pytest.raises(Fail, match="installed or registered already"):
         ort_lite.register_execution_provider_library("again", library)
-    with pytest.raises(Fail, match=r"cuda\.so is a library of native code for onnxruntime: to run it, pip install ort-lite-onnxr"):
+    with pytest.raises(
+        Fail, match=r"cuda\.so is a library of native code for onnxruntime: to run it, pip install ort-lite-onnxr"
+    ):
         ort_lite.register_execution_provider_library("native", "/opt/libonnxruntime_providers_cuda.so")
     with pytest.raises(Fail, match="does not exist"):
         ort_lite.register_execution_provider_library("none", str(tmp_path / "no such file.py"))
@@ -132,7 +134,7 @@ def test_a_library_of_native_code_is_hosted_by_a_plugin(host: None) -> None:
         assert cpu.device == ort_lite.get_ep_devices()[-1].device
         with pytest.raises(Fail, match="HostedExecutionProvider@onnxruntime is installed or registered already"):
             ort_lite.register_execution_provider_library("again", "/opt/libchip.so")
-        with pytest.raises(Fail, match="load_library failed: .*libnone.so cannot be loaded: no such file"):
+        with pytest.raises(Fail, match=r"load_library failed: .*libnone\.so cannot be loaded: no such file"):
             ort_lite.register_execution_provider_library("none", "/opt/libnone.so")
     finally:
         ort_lite.unregister_execution_provider_library("chip")

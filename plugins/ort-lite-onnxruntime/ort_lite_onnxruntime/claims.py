@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import OrtLiteError
@@ -26,6 +26,7 @@ _CODES = {
     "TypeInferenceError": "type",
     "ShapeInferenceError": "shape",
     "opset": "opset",
+    "EP_FAIL": "compile",
 }
 
 
@@ -48,8 +49,10 @@ class Claims:
             group = groups.pop()
             answer = self._answer(group, rules)
             if isinstance(answer, frozenset):
-                claimed = [group[k] for k in sorted(answer)]
-                found.update((node, None if k in answer else self._unclaimed(node, claimed)) for k, node in enumerate(group))
+                kinds: dict[str, list[str]] = {}
+                for k in sorted(answer):
+                    kinds.setdefault(group[k].operator, []).append(_types(group[k]))
+                found.update((node, None if k in answer else self._unclaimed(node, kinds)) for k, node in enumerate(group))
             elif len(group) == 1:
                 found[group[0]] = answer[0], _MARK.sub("", answer[1])[:400]
             else:
@@ -98,23 +101,26 @@ class Claims:
                 (inlined if mark is None else owners[int(mark[1])]).add(part.ep_name)
         return frozenset(k for k, names in enumerate(owners) if (names or inlined) == {self._target.name})
 
-    def _unclaimed(self, node: Node, claimed: Collection[Node]) -> Why:
-        """Return the reason for a node that the execution provider leaves to others, as far as what it claims shows it."""
-        of, alike = _types(node), [other for other in claimed if other.operator == node.operator]
-        if not alike:
-            return "operator", f"{self._target} claims no {node.operator} of {of}"
-        if all(_types(other) != of for other in alike):
-            return "type", f"{self._target} claims {node.operator} of {_types(alike[0])}, not of {of}"
-        return "node", f"{self._target} claims other {node.operator} nodes of {of}, not this one"
+    def _unclaimed(self, node: Node, kinds: Mapping[str, Sequence[str]]) -> Why:
+        """Return the reason for a node that the execution provider leaves to others, as far as the claimed nodes show it.
+
+        `kinds` has the element types of claimed nodes by operator.
+        """
+        types, claimed = _types(node), kinds.get(node.operator)
+        if claimed is None:
+            return "operator", f"{self._target} claims no {node.operator} of {types}"
+        if types not in claimed:
+            return "type", f"{self._target} claims {node.operator} of {claimed[0]}, not of {types}"
+        return "node", f"{self._target} claims other {node.operator} nodes of {types}, not this one"
 
 
 def _split(group: list[Node], error: str) -> list[list[Node]]:
     """Return the nodes that an error names, by name or operator, and the others; two halves if it names none or all."""
     mark = _MARK.search(error)
-    named = [node for k, node in enumerate(group) if (mark[1] == str(k) if mark else f":{node.op_type}(" in error)]
+    named = {k for k, node in enumerate(group) if (mark[1] == str(k) if mark else f":{node.op_type}(" in error)}
     if not 0 < len(named) < len(group):
-        named = group[: len(group) // 2]
-    return [named, [node for node in group if node not in named]]
+        named = set(range(len(group) // 2))
+    return [[node for k, node in enumerate(group) if (k in named) == side] for side in (True, False)]
 
 
 def _offered(provider: ExecutionProvider, nodes: Sequence[Node], rules: ShapeRules) -> Partition:

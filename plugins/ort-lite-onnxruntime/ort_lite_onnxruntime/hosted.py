@@ -15,7 +15,6 @@ from ort_lite_onnxruntime.provider import TargetProvider
 from ort_lite_onnxruntime.targets import Hosted
 from ort_lite_onnxruntime.wheels import find_wheels
 
-
 _PROBE = node_model(
     Node("Identity", [Value("x", TensorType("float32", (1,)))], [Value("y", TensorType("float32", (1,)))], version=17)
 )
@@ -42,8 +41,10 @@ class HostedExecutionProvider(TargetProvider):
         super().__init__(Hosted(self.ep_name, texts, self._find(device)))
         try:
             self._target.session(_PROBE, probe_options())
-        except Exception as error:  # noqa: BLE001  # onnxruntime's classes have no base of their own
-            raise ProviderError(f"{self.name}: onnxruntime cannot create it with options {texts}: {innermost(error)}") from error
+        except Exception as error:  # onnxruntime's classes have no base of their own
+            raise ProviderError(
+                f"{self.name}: onnxruntime cannot create it with options {texts}: {innermost(error)}"
+            ) from error
 
     def get_options(self) -> dict[str, Any]:
         """Return the options in effect."""

@@ -49,7 +49,7 @@ def _register(onnxruntime: Any, path: str) -> tuple[Any, ...]:
     if not there:
         try:
             onnxruntime.register_execution_provider_library(f"ort_lite:{path}", path)
-        except Exception as error:  # noqa: BLE001  # onnxruntime's classes have no base of their own
+        except Exception as error:  # onnxruntime's classes have no base of their own
             raise ProviderError(f"{path} cannot be loaded: {innermost(error)}") from error
         there = [device for device in onnxruntime.get_ep_devices() if _path_of(device) == path]
     return tuple(there)

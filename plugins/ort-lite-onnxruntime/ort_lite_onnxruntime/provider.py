@@ -34,7 +34,9 @@ class TargetProvider(ExecutionProvider):
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         """Yield the nodes that onnxruntime assigns to the target, and a reason for each other node."""
         reasons = {node: misfit(node, self._target) for node in graph}
-        reasons.update({node: ("body", "a node inside belongs to another provider") for node in graph.split_bodies & reasons.keys()})
+        reasons.update(
+            dict.fromkeys(graph.split_bodies & reasons.keys(), ("body", "a node inside belongs to another provider"))
+        )
         offered = [node for node, why in reasons.items() if why is None]
         reasons.update(self._claims.reasons(offered, graph.rules))
         for node, why in reasons.items():

@@ -114,7 +114,10 @@ def test_recurrent_networks_over_nothing_keep_the_initial_state() -> None:
     [
         ("(bfloat16[N] x) => (bfloat16[N] y) { y = Exp(x) }", "type: 'x' is bfloat16"),
         ("(float[N] x) => (float[M] y) { y = my.Own(x) }", "operator: [ONNXRuntimeError] : 1 : FAIL : Fatal error: my:Own(-1)"),
-        ("(float[1,2,4,8] x) => (float[1,2,4,8] y) { y = Attention(x, x, x) }", f"operator: {ON_THE_CPU} claims no Attention of"),
+        (
+            "(float[1,2,4,8] x) => (float[1,2,4,8] y) { y = Attention(x, x, x) }",
+            f"operator: {ON_THE_CPU} claims no Attention of",
+        ),
         ("(float[N] x) => (y) { y = Neg(x) }", "type: 'y' is of unknown type"),
     ],
 )
@@ -148,7 +151,9 @@ def test_tensors_of_a_device_are_copied_for_it() -> None:
     model = parse("(float[N] x) => (float[N] y) { a = Abs(x)  b = Exp(a)  y = Abs(b) }")
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort_lite.InferenceSession(model, options, providers=[Board(lambda node: node.op_type == "Abs"), (NAME, FLOAT32), CPU])
+    session = ort_lite.InferenceSession(
+        model, options, providers=[Board(lambda node: node.op_type == "Abs"), (NAME, FLOAT32), CPU]
+    )
     assert runs_on(session) == ["BoardExecutionProvider", NAME, "BoardExecutionProvider"]
     np.testing.assert_allclose(session.run(None, {"x": np.array([-1, 2], np.float32)})[0], np.exp([1, 2]), rtol=1e-6)
 
@@ -195,7 +200,7 @@ def test_its_devices_are_listed_and_chosen() -> None:
 def test_what_it_cannot_be_created_with() -> None:
     with pytest.raises(NoDevice, match="device is 'gpu:7'; available: cpu:0"):
         provider(device="gpu:7")
-    with pytest.raises(ProviderError, match="cannot create it with options .*JSON parsing error"):
+    with pytest.raises(ProviderError, match=r"cannot create it with options .*JSON parsing error"):
         provider(load_config="{")
 
 
