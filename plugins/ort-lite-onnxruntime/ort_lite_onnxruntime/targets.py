@@ -1,4 +1,7 @@
-"""Execution providers of onnxruntime that sessions may use: built-in ones, and those of registered libraries."""
+"""Execution providers of onnxruntime that sessions may use: built-in ones, and those of registered libraries.
+
+A session whose provider fails raises the error, instead of printing it and starting anew with the CPU provider.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -45,7 +48,8 @@ class BuiltIn(Record):
         import onnxruntime
 
         providers: list[Any] = [(self.name, dict(self.options))]
-        return onnxruntime.InferenceSession(model, options, providers=providers if self.name == CPU else [*providers, CPU])
+        providers = providers if self.name == CPU else [*providers, CPU]
+        return onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=0)
 
 
 class Hosted(Record):
@@ -64,4 +68,4 @@ class Hosted(Record):
         import onnxruntime
 
         options.add_provider_for_devices([self.device], dict(self.options))
-        return onnxruntime.InferenceSession(model, options)
+        return onnxruntime.InferenceSession(model, options, enable_fallback=0)
