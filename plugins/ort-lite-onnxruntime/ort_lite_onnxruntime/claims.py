@@ -1,18 +1,18 @@
 """Find out which nodes onnxruntime assigns to an execution provider: one session over the offered graph, which is never run."""
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from ort_lite.errors import OrtLiteError
-from ort_lite.graph import Graph, Node, Value
+from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import ExecutionProvider, Partition
-from ort_lite.provider.export import partition_model
+from ort_lite.provider.export import node_model, partition_model
 from ort_lite_onnxruntime.libraries import innermost
 from ort_lite_onnxruntime.limits import Why
-from ort_lite_onnxruntime.sessions import make_safe
+from ort_lite_onnxruntime.sessions import make_safe, misfit
 from ort_lite_onnxruntime.targets import CPU, Target
 
 _MARK = re.compile(r"#(\d+)#")
@@ -43,8 +43,9 @@ class Claims:
         Creates one session if onnxruntime accepts the nodes. Otherwise it sets aside the node that the error names, or half of
         the nodes, until it accepts a group or one node is left.
         """
-        found: dict[Node, Why | None] = {}
-        groups = [list(nodes)] if nodes else []
+        found = {node: misfit(node, self._target) for node in nodes}
+        offered = [node for node, why in found.items() if why is None]
+        groups = [offered] if offered else []
         while groups:
             group = groups.pop()
             answer = self._answer(group, rules)
@@ -65,7 +66,7 @@ class Claims:
             model = partition_model(_offered(self._provider, nodes, rules), self._prepare).data
         except OrtLiteError as error:
             return "graph", str(error)
-        key = hashlib.sha256(model).digest()
+        key = sha256(model).digest()
         if key not in self._answers:
             self._answers[key] = self._try(model, len(nodes))
         return self._answers[key]
@@ -87,7 +88,7 @@ class Claims:
 
     def _try(self, model: bytes, count: int) -> frozenset[int] | Why:
         try:
-            session = self._target.session(model, probe_options())
+            session = self._target.session(model, _options())
         except Exception as error:  # noqa: BLE001  # onnxruntime's classes have no base of their own
             text = innermost(error)
             return next((code for part, code in _CODES.items() if part in text), "invalid"), text
@@ -142,7 +143,13 @@ def _type(value: Value) -> str:
     return value.dtype or str(value.type)
 
 
-def probe_options() -> Any:
+def check_creation(target: Target) -> None:
+    """Create a session of one node. Raises onnxruntime's error if the execution provider cannot be created with its options."""
+    x, y = (Value(name, TensorType("float32", (1,))) for name in "xy")
+    target.session(node_model(Node("Identity", [x], [y], version=17)), _options())
+
+
+def _options() -> Any:
     """Return the options of a session that is never run: no optimization, and a record of the assignment."""
     import onnxruntime
 

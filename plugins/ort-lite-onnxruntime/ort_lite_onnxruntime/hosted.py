@@ -4,21 +4,13 @@ import os
 from typing import Any, ClassVar
 
 from ort_lite.errors import NoDevice, ProviderError
-from ort_lite.graph import Node, TensorType, Value
 from ort_lite.memory import locks
 from ort_lite.provider import Device
-from ort_lite.provider.export import node_model
 from ort_lite.provider.hardware import Hardware
-from ort_lite_onnxruntime.claims import probe_options
 from ort_lite_onnxruntime.libraries import devices_of, innermost
 from ort_lite_onnxruntime.provider import TargetProvider
 from ort_lite_onnxruntime.targets import Hosted
 from ort_lite_onnxruntime.wheels import find_wheels
-
-_PROBE = node_model(
-    Node("Identity", [Value("x", TensorType("float32", (1,)))], [Value("y", TensorType("float32", (1,)))], version=17)
-)
-"""A model whose session shows if onnxruntime can create an execution provider with its options."""
 
 
 class HostedExecutionProvider(TargetProvider):
@@ -36,11 +28,13 @@ class HostedExecutionProvider(TargetProvider):
     """The path of the library."""
 
     def __init__(self, device: str = "", **options: Any) -> None:
+        from ort_lite_onnxruntime.claims import check_creation
+
         self._device = device
         texts = {key: str(value) for key, value in options.items()}
         super().__init__(Hosted(self.ep_name, texts, self._find(device)))
         try:
-            self._target.session(_PROBE, probe_options())
+            check_creation(self._target)
         except Exception as error:  # onnxruntime's classes have no base of their own
             raise ProviderError(
                 f"{self.name}: onnxruntime cannot create it with options {texts}: {innermost(error)}"

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
-from ort_lite_onnxruntime.claims import Claims
 from ort_lite_onnxruntime.libraries import onnxruntime_module
-from ort_lite_onnxruntime.sessions import compile_partition, misfit
 from ort_lite_onnxruntime.targets import CPU, BuiltIn, Target
+
+if TYPE_CHECKING:
+    from ort_lite_onnxruntime.claims import Claims
 
 
 class TargetProvider(ExecutionProvider):
@@ -33,17 +34,16 @@ class TargetProvider(ExecutionProvider):
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         """Yield the nodes that onnxruntime assigns to the target, and a reason for each other node."""
-        reasons = {node: misfit(node, self._target) for node in graph}
-        reasons.update(
-            dict.fromkeys(graph.split_bodies & reasons.keys(), ("body", "a node inside belongs to another provider"))
-        )
-        offered = [node for node, why in reasons.items() if why is None]
-        reasons.update(self._claims.reasons(offered, graph.rules))
-        for node, why in reasons.items():
+        nodes = list(graph)
+        reasons = self._claims.reasons([node for node in nodes if node not in graph.split_bodies], graph.rules)
+        for node in nodes:
+            why = reasons.get(node, ("body", "a node inside belongs to another provider"))
             yield Capability([node], whole=bool(node.subgraphs())) if why is None else Rejection(node, *why)
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
         """Create an onnxruntime session per partition. A partition that fails becomes the exception."""
+        from ort_lite_onnxruntime.sessions import compile_partition
+
         compiled: list[CompiledPartition | Exception] = []
         for partition in partitions:
             try:
@@ -53,7 +53,9 @@ class TargetProvider(ExecutionProvider):
         return compiled
 
     @cached_property
-    def _claims(self) -> Claims:
+    def _claims(self) -> "Claims":
+        from ort_lite_onnxruntime.claims import Claims
+
         return Claims(self, self._target)
 
 

@@ -26,9 +26,9 @@ class Wheel(Record):
 
 
 def find_wheels(folders: Iterable[str] | None = None) -> list[Wheel]:
-    """Return the packages of the folders, those of `sys.path` by default. A package that cannot be imported costs a warning.
+    """Return the packages of the folders, those of `sys.path` by default. O(distributions).
 
-    O(distributions): 0.1 ms for each.
+    A package that cannot be imported costs a warning.
     """
     found: dict[str, Wheel] = {}
     for folder in dict.fromkeys(sys.path if folders is None else folders):
