@@ -107,24 +107,26 @@ def _devices_of(name: str) -> list[OrtEpDevice]:
         return []
     origin = plugins.origin(name)
     about = {"version": origin.partition(" ")[2] or "0", "api_version": str(cls.api_version)}
-    return [_ep_device(name, origin.partition(" ")[0], about, each, hasattr(cls, "hardware")) for each in found]
+    return [
+        OrtEpDevice(
+            name,
+            origin.partition(" ")[0],
+            MappingProxyType({**about, **each.metadata}),
+            {key: str(value) for key, value in each.options.items()},
+            _hardware(each.device, each.vendor, each.vendor_id),
+            CPU if hasattr(cls, "hardware") else each.device,
+            each.options,
+        )
+        for each in found
+    ]
 
 
-def _ep_device(name: str, vendor: str, about: Mapping[str, str], found: Hardware, in_host_memory: bool) -> OrtEpDevice:
-    texts = {key: str(value) for key, value in found.options.items()}
-    metadata = MappingProxyType({**about, **found.metadata})
-    place = CPU if in_host_memory else found.device
-    return OrtEpDevice(name, vendor, metadata, texts, _hardware(found.device, found), place, found.options)
-
-
-def _hardware(place: Device, found: Hardware | None = None) -> OrtHardwareDevice:
+def _hardware(place: Device, vendor: str = "", vendor_id: int = 0) -> OrtHardwareDevice:
     """Describe a device: the vendor of the CPU; the kind of others, and their vendor if the provider knows it."""
     if place.kind == "cpu":
-        name, vendor = _cpu_vendor()
-        return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(vendor), name, place.id)
-    kind = MappingProxyType({"kind": place.kind})
-    maker, number = (found.vendor, found.vendor_id) if found is not None else ("", 0)
-    return OrtHardwareDevice(hardware_type(place.kind), number, maker, place.id, kind)
+        name, number = _cpu_vendor()
+        return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(number), name, place.id)
+    return OrtHardwareDevice(hardware_type(place.kind), vendor_id, vendor, place.id, MappingProxyType({"kind": place.kind}))
 
 
 def _cpu_vendor() -> tuple[str, OrtDeviceVendorId]:
@@ -244,7 +246,10 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Undo `register_execution_provider_library`. Sessions keep their providers. Raises Fail for an unknown name."""
+    """Undo `register_execution_provider_library`. Sessions keep their providers. Raises Fail for an unknown name.
+
+    A library of native code stays loaded until the process ends.
+    """
     with _LIBRARY.lock:
         names = _LIBRARY.names.pop(registration_name, None)
         if names is None:

@@ -141,6 +141,14 @@ def test_a_library_of_native_code_is_hosted_by_a_plugin(host: None) -> None:
     assert all(each.ep_name != Hosted.name for each in ort_lite.get_ep_devices())
 
 
+def test_hardware_that_is_none_costs_a_warning(
+    host: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Host, "hardware", staticmethod(lambda: ["gpu"]), raising=False)
+    assert all(each.ep_name != Host.name for each in ort_lite.get_ep_devices())
+    assert any("hardware returned ['gpu']; expected Hardware objects" in message for message in caplog.messages)
+
+
 @pytest.mark.parametrize("policy", list(ort_lite.OrtExecutionProviderDevicePolicy))
 def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """With devices of all three kinds; those of a provider that is not for everybody are left alone."""
