@@ -272,7 +272,7 @@ def _is_native(path: str) -> bool:
 def _hosted_classes(path: str) -> list[type[ExecutionProvider]]:
     """Return the providers of a library that implements onnxruntime's C interface for execution providers."""
     if _HOST not in plugins.installed_providers():
-        raise Fail(f"{path} is a library of native code for onnxruntime: to run it, pip install ort-lite-onnxruntime")
+        raise Fail(f"{path} is a library of native code for onnxruntime: to run it, install the plugin ort-lite-onnxruntime")
     classes: list[type[ExecutionProvider]] = ask(plugins.provider(_HOST), "load_library", path, label=_HOST, error=Fail)
     return classes
 

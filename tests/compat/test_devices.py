@@ -85,7 +85,7 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
     with pytest.raises(Fail, match="installed or registered already"):
         ort_lite.register_execution_provider_library("again", library)
     with pytest.raises(
-        Fail, match=r"cuda\.so is a library of native code for onnxruntime: to run it, pip install ort-lite-onnxr"
+        Fail, match=r"cuda\.so is a library of native code for onnxruntime: to run it, install the plugin ort-lite-onnxruntime"
     ):
         ort_lite.register_execution_provider_library("native", "/opt/libonnxruntime_providers_cuda.so")
     with pytest.raises(Fail, match="does not exist"):

@@ -41,13 +41,17 @@ def find_wheels(folders: Iterable[str] | None = None) -> list[Wheel]:
 
 
 def _modules(folder: Path) -> Iterator[str]:
-    """Yield the top-level modules of distributions whose metadata name onnxruntime."""
+    """Yield the top-level modules of distributions whose metadata name onnxruntime.
+
+    Those that require ort-lite bring its providers to onnxruntime, and are left out: hosted here, a provider would run itself.
+    """
     try:
         directories = sorted(folder.glob("*.dist-info"))
     except OSError:  # a file that Python cannot list, such as a zip
         return
     for directory in directories:
-        if "onnxruntime" in _read(directory / "METADATA").lower().replace(" ", ""):
+        metadata = _read(directory / "METADATA").lower()
+        if "onnxruntime" in metadata.replace(" ", "") and "\nrequires-dist: ort-lite" not in metadata:
             listed = _read(directory / "top_level.txt").split()
             yield from dict.fromkeys(listed or _packages(_read(directory / "RECORD")))
 

@@ -50,8 +50,9 @@ def test_packages_are_found_by_their_functions(install: Install, tmp_path: Path)
 def test_other_packages_are_not_imported(install: Install, tmp_path: Path) -> None:
     install("onnxruntime-extras", 'def get_library_path(): return ""\n')
     install("of-another-project", FUNCTIONS.format("Other"))
+    install("ort-lite-ep", FUNCTIONS.format("Own"), "Requires-Dist: ort-lite<0.2,>=0.1\nSummary: providers in onnxruntime\n")
     assert find_wheels([str(tmp_path)]) == []
-    assert not {"onnxruntime_extras", "of_another_project"} & sys.modules.keys()
+    assert not {"onnxruntime_extras", "of_another_project", "ort_lite_ep"} & sys.modules.keys()
 
 
 @pytest.mark.parametrize(
