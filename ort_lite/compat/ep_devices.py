@@ -23,6 +23,7 @@ from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, Provi
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask
+from ort_lite.provider.hardware import Hardware
 from ort_lite.provider.provider import API_VERSION, CPU, Device, ExecutionProvider
 from ort_lite.record import Record
 
@@ -40,6 +41,8 @@ _PREFERRED = {
     OrtExecutionProviderDevicePolicy.MIN_OVERALL_POWER: OrtHardwareDeviceType.NPU,
 }
 _LIBRARIES = (".so", ".dll", ".dylib", ".pyd")
+_HOST = "OnnxRuntimeExecutionProvider"
+"""The provider whose class has `load_library`, which loads libraries of native code."""
 
 
 class OrtSyncStream:
@@ -92,27 +95,38 @@ def _names() -> list[str]:
 def _devices_of(name: str) -> list[OrtEpDevice]:
     try:
         cls = plugins.provider(name)
-        found = ask(cls, "supported_devices", label=name) or ({CPU: {}} if cls.device == CPU else {})
+        if hasattr(cls, "hardware"):
+            found: Sequence[Hardware] = ask(cls, "hardware", label=name)
+        else:
+            places = ask(cls, "supported_devices", label=name) or ({CPU: {}} if cls.device == CPU else {})
+            found = [Hardware(place, options) for place, options in places.items()]
     except NoDevice:
         return []
     except OrtLiteError as error:
         log.warn(log.WARNING, f"{name} has not said its devices: {error}")
         return []
     origin = plugins.origin(name)
-    vendor = origin.partition(" ")[0]
-    about = MappingProxyType({"version": origin.partition(" ")[2] or "0", "api_version": str(cls.api_version)})
+    about = {"version": origin.partition(" ")[2] or "0", "api_version": str(cls.api_version)}
     return [
-        OrtEpDevice(name, vendor, about, {key: str(value) for key, value in options.items()}, _hardware(place), place, options)
-        for place, options in found.items()
+        OrtEpDevice(
+            name,
+            origin.partition(" ")[0],
+            MappingProxyType({**about, **each.metadata}),
+            {key: str(value) for key, value in each.options.items()},
+            _hardware(each.device, each.vendor, each.vendor_id),
+            CPU if hasattr(cls, "hardware") else each.device,
+            each.options,
+        )
+        for each in found
     ]
 
 
-def _hardware(place: Device) -> OrtHardwareDevice:
-    """Describe a device: the vendor of the CPU, the kind of others."""
+def _hardware(place: Device, vendor: str = "", vendor_id: int = 0) -> OrtHardwareDevice:
+    """Describe a device: the vendor of the CPU; the kind of others, and their vendor if the provider knows it."""
     if place.kind == "cpu":
-        name, vendor = _cpu_vendor()
-        return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(vendor), name, place.id)
-    return OrtHardwareDevice(hardware_type(place.kind), 0, "", place.id, MappingProxyType({"kind": place.kind}))
+        name, number = _cpu_vendor()
+        return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(number), name, place.id)
+    return OrtHardwareDevice(hardware_type(place.kind), vendor_id, vendor, place.id, MappingProxyType({"kind": place.kind}))
 
 
 def _cpu_vendor() -> tuple[str, OrtDeviceVendorId]:
@@ -212,32 +226,19 @@ _LIBRARY = _Libraries()
 
 
 def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:
-    """Register the providers of a Python file, a package folder or an importable module.
+    """Register the providers of a Python file, a package folder, an importable module, or a library for onnxruntime.
 
     Every class derived from ExecutionProvider that it defines is registered by its own name, appears in `get_ep_devices`, and
-    can be named in `providers`. Raises Fail for a name that is already registered, a missing path, and native libraries, which
-    are written for onnxruntime's C interface.
+    can be named in `providers`. The plugin ort-lite-onnxruntime runs a library of native code, whose execution provider NAME is
+    then called NAME@onnxruntime. Raises Fail for a name that is already registered, a missing path, a library that cannot be
+    loaded, and a library of native code if the plugin is not installed.
     """
     path = os.fspath(library_path)
     with _LIBRARY.lock:
         if registration_name in _LIBRARY.names:
             raise Fail(f"execution provider library {registration_name!r} is already registered; unregister it first")
-        module = _module(registration_name, path)
-        classes = [
-            found
-            for found in vars(module).values()
-            if isinstance(found, type)
-            and issubclass(found, ExecutionProvider)
-            and found.name
-            and f"{found.__module__}.".startswith(f"{module.__name__}.")
-        ]
-        if not classes:
-            raise Fail(
-                f"{path} defines no execution provider; expected a class derived from ort_lite.provider.ExecutionProvider "
-                f"with a name (provider API {API_VERSION}, docs/writing-a-provider.md)"
-            )
-        taken = {cls.name for cls in classes} & set(plugins.installed_providers())
-        if taken:
+        classes = _hosted_classes(path) if _is_native(path) else _classes(registration_name, path)
+        if taken := [cls.name for cls in classes if _is_taken(cls)]:
             raise Fail(f"{path}: {', '.join(sorted(taken))} is installed or registered already")
         for cls in classes:
             plugins.register_provider(cls.name, cls)
@@ -245,7 +246,10 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Undo `register_execution_provider_library`. Sessions keep their providers. Raises Fail for an unknown name."""
+    """Undo `register_execution_provider_library`. Sessions keep their providers. Raises Fail for an unknown name.
+
+    A library of native code stays loaded until the process ends.
+    """
     with _LIBRARY.lock:
         names = _LIBRARY.names.pop(registration_name, None)
         if names is None:
@@ -254,14 +258,45 @@ def unregister_execution_provider_library(registration_name: str) -> None:
             plugins.unregister_provider(name)
 
 
+def _is_taken(cls: type[ExecutionProvider]) -> bool:
+    """Return True if another provider has the name. A class that an installed package brings may be registered once."""
+    if any(cls.name in names for names in _LIBRARY.names.values()):
+        return True
+    return cls.name in plugins.installed_providers() and plugins.provider(cls.name) is not cls
+
+
+def _is_native(path: str) -> bool:
+    return path.lower().endswith(_LIBRARIES) or ".so." in os.path.basename(path)
+
+
+def _hosted_classes(path: str) -> list[type[ExecutionProvider]]:
+    """Return the providers of a library that implements onnxruntime's C interface for execution providers."""
+    if _HOST not in plugins.installed_providers():
+        raise Fail(f"{path} is a library of native code for onnxruntime: to run it, install the plugin ort-lite-onnxruntime")
+    classes: list[type[ExecutionProvider]] = ask(plugins.provider(_HOST), "load_library", path, label=_HOST, error=Fail)
+    return classes
+
+
+def _classes(name: str, path: str) -> list[type[ExecutionProvider]]:
+    module = _module(name, path)
+    classes = [
+        found
+        for found in vars(module).values()
+        if isinstance(found, type)
+        and issubclass(found, ExecutionProvider)
+        and found.name
+        and f"{found.__module__}.".startswith(f"{module.__name__}.")
+    ]
+    if not classes:
+        raise Fail(
+            f"{path} defines no execution provider; expected a class derived from ort_lite.provider.ExecutionProvider "
+            f"with a name (provider API {API_VERSION}, docs/writing-a-provider.md)"
+        )
+    return classes
+
+
 def _module(name: str, path: str) -> ModuleType:
     """Import the module at a path or with a name."""
-    if path.lower().endswith(_LIBRARIES) or ".so." in os.path.basename(path):
-        raise Fail(
-            f"{path} is a library of native code: it implements onnxruntime's C interface for execution providers, and ort_lite "
-            f"runs providers written in Python. Name a provider's Python file, package folder or module (`ort-lite new-provider` "
-            f"writes one), or install its plugin for ort_lite"
-        )
     try:
         if not os.path.exists(path):
             return _import_module(path)

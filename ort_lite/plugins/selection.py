@@ -351,9 +351,10 @@ def _check_name(name: str) -> None:
 
 def _missing(name: str) -> str:
     """Describe a missing provider: onnxruntime's names are valid, others may be misspelled."""
-    if name in KNOWN:
-        return "not installed"
     installed = plugins.installed_providers()
+    if name in KNOWN:
+        hosted = next((other for other in installed if other.startswith(f"{name}@")), "")
+        return f"not installed, but {hosted} is" if hosted else "not installed"
     return f"not installed{hint(name, (*KNOWN, *installed))} (installed: {', '.join(installed)})"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
 from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
+from ort_lite.provider.hardware import Hardware
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule
 
@@ -165,10 +166,11 @@ def _all(*classes: type) -> Callable[[Any], bool]:
 
 
 _OPTIONS = frozenset({"configure", "set_dynamic_options"})
-_LISTS = frozenset({"get_capability", "end_profiling", "fusions", "shape_rules", "schemas"})
+_LISTS = frozenset({"get_capability", "end_profiling", "fusions", "hardware", "shape_rules", "schemas"})
 _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
     "fusions": (_all(str, LocalRule, GraphPass), "names of transforms, or rules and passes"),
+    "hardware": (_all(Hardware), "Hardware objects"),
     "supported_devices": (_devices, "a dict from Devices to dicts of options"),
     "shape_rules": (_lists_rules, "what @shape_rule makes"),
     "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),

@@ -10,8 +10,11 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, ProviderError
-from ort_lite.provider.provider import Device
+from ort_lite.plugins import plugins
+from ort_lite.provider.hardware import Hardware
+from ort_lite.provider.provider import Device, ExecutionProvider
 from ort_lite.tensors.device_tensor import parse_device
+from tests.provider.numpy_provider import NumpyProvider
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) { y = Abs(x) }'
@@ -81,7 +84,9 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
         ort_lite.register_execution_provider_library("path", library)
     with pytest.raises(Fail, match="installed or registered already"):
         ort_lite.register_execution_provider_library("again", library)
-    with pytest.raises(Fail, match="native code"):
+    with pytest.raises(
+        Fail, match=r"cuda\.so is a library of native code for onnxruntime: to run it, install the plugin ort-lite-onnxruntime"
+    ):
         ort_lite.register_execution_provider_library("native", "/opt/libonnxruntime_providers_cuda.so")
     with pytest.raises(Fail, match="does not exist"):
         ort_lite.register_execution_provider_library("none", str(tmp_path / "no such file.py"))
@@ -91,11 +96,63 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
         ort_lite.unregister_execution_provider_library("module")
 
 
+class Host(NumpyProvider):
+    """Takes the place of the plugin that runs libraries of native code."""
+
+    name = "OnnxRuntimeExecutionProvider"
+
+    @staticmethod
+    def load_library(path: str) -> list[type[ExecutionProvider]]:
+        if path == "/opt/libnone.so":
+            raise ProviderError(f"{path} cannot be loaded: no such file")
+        return [Hosted]
+
+
+class Hosted(NumpyProvider):
+    name = "HostedExecutionProvider@onnxruntime"
+
+    @classmethod
+    def hardware(cls) -> list[Hardware]:
+        chip = Hardware(Device("gpu", 1), {"device": "gpu:1"}, "Acme", 0xACE, {"version": "7"})
+        return [chip, Hardware(Device("cpu"), {"device": "cpu:0"})]
+
+
+@pytest.fixture
+def host() -> Iterator[None]:
+    ort_lite.register_provider(Host.name, Host)
+    yield
+    plugins.unregister_provider(Host.name)
+
+
+def test_a_library_of_native_code_is_hosted_by_a_plugin(host: None) -> None:
+    ort_lite.register_execution_provider_library("chip", "/opt/libchip.so")
+    try:
+        chip, cpu = (each for each in ort_lite.get_ep_devices() if each.ep_name == Hosted.name)
+        assert chip.device == ort_lite.OrtHardwareDevice(ort_lite.OrtHardwareDeviceType.GPU, 0xACE, "Acme", 1, {"kind": "gpu"})
+        assert (chip.ep_metadata["version"], dict(chip.ep_options)) == ("7", {"device": "gpu:1"})
+        assert chip.memory_info(ort_lite.OrtDeviceMemoryType.DEFAULT) is None
+        assert cpu.device == ort_lite.get_ep_devices()[-1].device
+        with pytest.raises(Fail, match="HostedExecutionProvider@onnxruntime is installed or registered already"):
+            ort_lite.register_execution_provider_library("again", "/opt/libchip.so")
+        with pytest.raises(Fail, match=r"load_library failed: .*libnone\.so cannot be loaded: no such file"):
+            ort_lite.register_execution_provider_library("none", "/opt/libnone.so")
+    finally:
+        ort_lite.unregister_execution_provider_library("chip")
+    assert all(each.ep_name != Hosted.name for each in ort_lite.get_ep_devices())
+
+
+def test_hardware_that_is_none_costs_a_warning(
+    host: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Host, "hardware", staticmethod(lambda: ["gpu"]), raising=False)
+    assert all(each.ep_name != Host.name for each in ort_lite.get_ep_devices())
+    assert any("hardware returned ['gpu']; expected Hardware objects" in message for message in caplog.messages)
+
+
 @pytest.mark.parametrize("policy", list(ort_lite.OrtExecutionProviderDevicePolicy))
 def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """With devices of all three kinds; those of a provider that is not for everybody are left alone."""
     from ort_lite.compat import ep_devices
-    from ort_lite.plugins import plugins
 
     places = {"gpu": Device("cuda"), "npu": Device("tpu")}
     listed = [
@@ -115,7 +172,6 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
 def test_onnxs_backend_prepares_a_session_for_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the CPU that of a session without a list; for another kind of device one with a provider that is installed for it."""
     from ort_lite.compat import backend, ep_devices
-    from ort_lite.plugins import plugins
 
     file = tmp_path / "library.py"
     file.write_text(LIBRARY)

@@ -208,6 +208,15 @@ def test_an_unknown_name_is_a_warning_with_a_suggestion(name: str, suggestion: s
     assert message.endswith("; it is left out")
 
 
+def test_a_provider_that_another_runtime_hosts_is_suggested(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hosted = "OpenVINOExecutionProvider@onnxruntime"
+    monkeypatch.setattr(plugins, "installed_providers", lambda: ["CPUExecutionProvider", hosted])
+    assert names(["OpenVINOExecutionProvider"]) == ["CPUExecutionProvider"]
+    assert caplog.messages == [f"OpenVINOExecutionProvider is not installed, but {hosted} is; it is left out"]
+
+
 NO_LIST = "expected a list of names or (name, options)"
 NO_NAME = "; expected a name or (name, options)"
 NO_DICTS = ": expected a list of dicts, one for each provider"

@@ -217,6 +217,7 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "Scan": _scan,
     "Slice": _slice,
     "SoftmaxCrossEntropyLoss": _not_empty,
+    "StringNormalizer": _not_empty,
     "com.microsoft.FusedConv": _conv,
     "com.microsoft.Inverse": _inverse,
     "com.microsoft.QLinearGlobalAveragePool": _image,

@@ -2,14 +2,64 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
-from ort_lite_onnxruntime.sessions import CPU, Sessions
+from ort_lite_onnxruntime.libraries import onnxruntime_module
+from ort_lite_onnxruntime.targets import CPU, BuiltIn, Target
+
+if TYPE_CHECKING:
+    from ort_lite_onnxruntime.claims import Claims
 
 
-class OnnxRuntimeExecutionProvider(ExecutionProvider):
+class TargetProvider(ExecutionProvider):
+    """The base of providers that compile each partition to an onnxruntime session with one target."""
+
+    default: ClassVar[bool] = False
+    writes_no_input: ClassVar[bool] = True
+
+    def __init__(self, target: Target, threads: int = 0) -> None:
+        super().__init__()
+        self._target, self._own_threads, self._session_threads = target, threads, 0
+
+    def configure(self, options: SessionOptions) -> None:
+        """Take the number of threads from the session options."""
+        self._session_threads = options.intra_op_num_threads
+
+    @property
+    def num_threads(self) -> int:
+        """The threads of each onnxruntime session; 0 leaves the choice to onnxruntime."""
+        return self._own_threads or self._session_threads
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that onnxruntime assigns to the target, and a reason for each other node."""
+        nodes = list(graph)
+        reasons = self._claims.reasons([node for node in nodes if node not in graph.split_bodies], graph.rules)
+        for node in nodes:
+            why = reasons.get(node, ("body", "a node inside belongs to another provider"))
+            yield Capability([node], whole=bool(node.subgraphs())) if why is None else Rejection(node, *why)
+
+    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
+        """Create an onnxruntime session per partition. A partition that fails becomes the exception."""
+        from ort_lite_onnxruntime.sessions import compile_partition
+
+        compiled: list[CompiledPartition | Exception] = []
+        for partition in partitions:
+            try:
+                compiled.append(compile_partition(partition, self._target, self.num_threads))
+            except Exception as error:  # noqa: BLE001  # loses this partition alone
+                compiled.append(error)
+        return compiled
+
+    @cached_property
+    def _claims(self) -> "Claims":
+        from ort_lite_onnxruntime.claims import Claims
+
+        return Claims(self, self._target)
+
+
+class OnnxRuntimeExecutionProvider(TargetProvider):
     """One of onnxruntime's execution providers, as an execution provider for ort-lite.
 
     Options:
@@ -20,8 +70,6 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
     """
 
     name: ClassVar[str] = "OnnxRuntimeExecutionProvider"
-    default: ClassVar[bool] = False
-    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -30,58 +78,33 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
         num_threads: int | str = 0,
         **unknown: Any,
     ) -> None:
-        super().__init__(**unknown)
-        self.execution_provider, self.provider_options = execution_provider, dict(provider_options or {})
-        self.num_threads = _count(num_threads)
-        self._session_threads = 0
+        ExecutionProvider.__init__(self, **unknown)
+        super().__init__(BuiltIn(execution_provider, dict(provider_options or {})), _count(num_threads))
         self._check_available()
-
-    def configure(self, options: SessionOptions) -> None:
-        """Take the number of threads from the session options."""
-        self._session_threads = options.intra_op_num_threads
-
-    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
-        """Yield the nodes that onnxruntime runs, and a reason for each node that it does not run."""
-        for node in graph:
-            wrong = self._sessions.misfit(node)
-            if node in graph.split_bodies:
-                wrong = "body", "a node inside belongs to another provider"
-            yield Capability([node], whole=bool(node.subgraphs())) if wrong is None else Rejection(node, *wrong)
-
-    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
-        """Create an onnxruntime session per partition. A partition that fails becomes the exception."""
-        compiled: list[CompiledPartition | Exception] = []
-        threads = self.num_threads or self._session_threads
-        for partition in partitions:
-            try:
-                compiled.append(self._sessions.compile(partition, threads))
-            except Exception as error:  # noqa: BLE001  # loses this partition alone
-                compiled.append(error)
-        return compiled
 
     def get_options(self) -> dict[str, Any]:
         """Return the options in effect."""
         return {
-            "execution_provider": self.execution_provider,
-            "provider_options": self.provider_options,
-            "num_threads": self.num_threads or self._session_threads,
+            "execution_provider": self._target.name,
+            "provider_options": self._target.options,
+            "num_threads": self.num_threads,
         }
 
-    @cached_property
-    def _sessions(self) -> Sessions:
-        return Sessions(self.execution_provider, self.provider_options)
+    @staticmethod
+    def load_library(path: str) -> list[type[ExecutionProvider]]:
+        """Return the providers of a library for onnxruntime. Loads it into the process, for good."""
+        from ort_lite_onnxruntime.hosted import load_library
+
+        return [*load_library(path)]
 
     def _check_available(self) -> None:
-        import onnxruntime
-
-        if "+ort.lite" in onnxruntime.__version__:
-            raise NoDevice(f"{self.name}: onnxruntime is ort_lite itself in this process (ort_lite.install_as_onnxruntime)")
-        available = onnxruntime.get_available_providers()
-        if self.execution_provider not in available:
-            known = self.execution_provider in onnxruntime.get_all_providers()
+        onnxruntime = onnxruntime_module()
+        wanted, available = self._target.name, onnxruntime.get_available_providers()
+        if wanted not in available:
+            known = wanted in onnxruntime.get_all_providers()
             what = "is not in the installed onnxruntime" if known else "is none of onnxruntime's execution providers"
             error = NoDevice if known else ProviderError
-            raise error(f"{self.name}: {self.execution_provider!r} {what}; available: {', '.join(available)}")
+            raise error(f"{self.name}: {wanted!r} {what}; available: {', '.join(available)}")
 
 
 def _count(value: int | str) -> int:
