@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, select, shift, span
-from ort_lite import shapes
 from ort_lite.shapes import equal, less, product
 from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.attributes import check_fit, check_windows, volume, window_of
@@ -67,7 +66,7 @@ def max_pool_with_mask(op: NodeLowering) -> None:
     check_fit(op, x.shape[2:], kernel, batch=x.shape[0])
     op.agree(mask.shape[2:], x.shape[2:], "mask and input differ in their spatial axes")
     planes, masks = (product(tensor.shape[:2]) for tensor in (x, mask))
-    op.require(shapes.select(equal(planes, 0), 1, less(0, masks)), "the mask has {0} planes, the input {1}", masks, planes)
+    op.require(1 - less(0, planes) * equal(masks, 0), "the mask has {0} planes, the input {1}", masks, planes)
     strides = op.attr("strides") or [1] * rank
     before, _ = pads_of(op, x.shape[2:], kernel, strides)
     sizes: Any = (planes, masks, *volume(x.shape[2:]), *volume(y.shape[2:]))
