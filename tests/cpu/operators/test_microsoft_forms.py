@@ -47,6 +47,7 @@ FORMS: list[tuple[str, list[Array], tuple[int, ...], dict[str, Any]]] = [
     *(("Trilu", [ramp((2, 3, 4)), np.array(1)], (), {"upper": upper}) for upper in (0, 1)),
     ("Trilu", [ramp((3, 3), "int64")], (), {}),
     *(("Pad", [ramp((3, 4)), ints(1, 0, 2, 1)], (1,), {"mode": mode}) for mode in ("constant", "reflect", "edge")),
+    *(("SampleOp", [ramp(shape)], (), {}) for shape in ((3, 4), (), (0, 2))),
     ("Pad", [ramp((3, 4)), ints(1, 0, 2, 1), np.array(7, np.float32)], (), {}),
     *(("Range", [np.array(2, dtype), np.array(7, dtype)], (0, 1), {}) for dtype in ("float32", "int64")),
     ("Range", [np.array(2), np.array(9), np.array(3)], (0, 1, 2), {}),
