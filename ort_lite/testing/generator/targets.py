@@ -104,6 +104,7 @@ FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
         ("", op_type): ("S", "T", _sequence)
         for op_type in ("SequenceConstruct", "SequenceInsert", "SequenceAt", "SplitToSequence", "ConcatFromSequence")
     },
+    ("com.microsoft", "GridSample"): ("T2", "T1", str),
     ("", "Optional"): ("O", "V", _optional),
     ("", "OptionalGetElement"): ("V", "O", _element),
 }

@@ -37,7 +37,7 @@ def position(first: Any, last: Any, i: int, count: int, size: int) -> Any:
     return first * whole + like(first, i) * ((last - first) * whole / like(first, count - 1))
 
 
-def nearest_pixel(v: Any) -> int:
+def nearest_pixel(v: Any) -> Any:
     """Return the pixel at place v, 0 or more; of two that are equally near the later one."""
     below = floor(v)
     return cast(below, "i64") + (1 if v - below >= like(v, 0.5) else 0)
