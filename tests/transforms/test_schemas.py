@@ -70,7 +70,6 @@ UNDECLARED = {
         QOrderedLayerNormalization QOrderedLongformerAttention QOrderedMatMul QuantizeBFP QuantizeWithOrder RelativePositionBias
         RemovePadding RestorePadding Rfft SkipGroupNorm Snpe SparseAttentionIndexer SparsePagedAttention TorchEmbedding""",
     "sparse tensors are not there": "SparseToDenseMatMul",
-    "docs/migrating-from-onnxruntime.md says what to use instead": "WhisperBeamSearch",
     "a compiled partition, see ort_lite/session/context.py": "EPContext",
 }
 """Operators of com.microsoft that onnxruntime has and that are not declared, by the reason."""

@@ -3,10 +3,8 @@
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.operators.microsoft.generation.settings import Settings
-
-LOWEST = np.finfo(np.float32).min
-"""The score of a token that must not be chosen: finite, so that sums and differences stay numbers."""
+from ort_lite_cpu.operators.microsoft.generation.settings import LOWEST, Settings
+from ort_lite_cpu.operators.microsoft.generation.timestamps import pair_timestamps
 
 
 def log_softmax(logits: Array) -> Array:
@@ -35,6 +33,10 @@ def process_scores(settings: Settings, scores: Array, sequences: Array, first: b
         scores /= np.float32(s.temperature)
     if s.presence_mask is not None:
         scores -= np.repeat(s.presence_mask, s.beams, axis=0) * np.float32(s.presence_penalty)
+    if s.timestamps is not None:
+        for row, sequence in zip(scores, sequences, strict=True):
+            s.pace.check()
+            pair_timestamps(s, s.timestamps, row, sequence)
 
 
 def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> None:
