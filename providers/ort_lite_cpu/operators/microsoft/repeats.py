@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
-from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import REAL, operator
 
@@ -45,8 +44,7 @@ def n_gram_repeat_block(op: NodeLowering) -> None:
     if n < 1:
         raise op.reject(f"ngram_size {n}; it should be 1 or more")
     tokens, x, y = op.input(0), op.input(1), op.output(0)
-    (rows, length), (scores, vocabulary) = tokens.shape, x.shape
-    op.require(equal(rows, scores), "{0} rows of tokens, {1} rows of scores", rows, scores)
+    (rows, length), vocabulary = tokens.shape, x.shape[1]
     given = {"rows": rows, "length": length, "vocabulary": vocabulary, "n": n}
     work = x.size // 4 + tokens.size * 2
     op.emit(block_repeats, [tokens, x, y], **given, work=work, inplace=(2, 1), message=_no_token)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, like, native, read_once, shift, span, tanh
 from ort_lite.shapes import equal, less
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import REAL, operator
@@ -72,14 +71,11 @@ def embed_words(x: Ptr, w: Ptr, bias: Ptr, table: Ptr, y: Ptr, g: Words, part: i
 def word_conv_embedding(op: NodeLowering) -> None:
     """Emit WordConvEmbedding. O(words * letters * weights). Spec: onnxruntime WordConvEmbedding-1."""
     x, w, bias, table, y = op.input(0), op.input(1), op.input(2), op.input(3), op.output(0)
-    (words, letters), (filters, depth, width, size) = x.shape, w.shape
-    checks: list[tuple[str, Dim, Dim]] = [("the depth of the filters and 1", depth, 1)]
+    (words, letters), (filters, _, width, size) = x.shape, w.shape
     for name, dim in (("embedding_size", filters), ("conv_window_size", width), ("char_embedding_size", size)):
         wanted = op.attr(name, -1)
         if wanted != -1:
-            checks.append((f"{name} and the filters", wanted, dim))
-    for what, a, b in (*checks, ("the sizes of filters and characters", size, table.shape[1])):
-        op.require(equal(a, b), what + " differ: {0} and {1}", a, b)
+            op.require(equal(wanted, dim), name + " and the filters differ: {0} and {1}", wanted, dim)
     op.require(1 - less(letters, width), "filters of {0} characters for words of {1}", width, letters)
     sizes: Any = (words, letters, filters, width, size, table.shape[0])
     work = linear_work(y.size * letters * width * size, PRODUCT)
