@@ -110,6 +110,7 @@ FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
         for op_type in ("SequenceConstruct", "SequenceInsert", "SequenceAt", "SplitToSequence", "ConcatFromSequence")
     },
     ("com.microsoft", "GridSample"): ("T2", "T1", str),
+    ("com.microsoft", "MatMulInteger16"): ("T3", "T1", lambda kind: kind.replace("16", "32")),
     ("", "Optional"): ("O", "V", _optional),
     ("", "OptionalGetElement"): ("V", "O", _element),
 }
