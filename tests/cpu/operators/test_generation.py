@@ -397,6 +397,17 @@ def test_logits_that_are_no_numbers_are_an_error() -> None:
         run(search("GreedySearch", greedy_inputs(), SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0), greedy_inputs())
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_logits_that_are_infinite_have_no_probabilities(value: float) -> None:
+    body = gpt()
+    node_of_logits = next(one for one in body.node if one.output[0] == "logits")
+    node_of_logits.output[0] = "finite"
+    body.node.append(node("Add", "finite far", "logits"))
+    body.initializer.append(onnx.numpy_helper.from_array(np.array(value, np.float32), "far"))
+    with pytest.raises(OrtLiteError, match="its body gives logits that are infinite"):
+        run(search("BeamSearch", beam_inputs(), BEAMS, decoder=body, eos_token_id=1, pad_token_id=0), beam_inputs())
+
+
 def test_more_logits_than_tokens_are_left_alone() -> None:
     """vocab_size: a model whose rows of logits are longer never gives what is behind."""
     inputs = greedy_inputs()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import UNKNOWN, Info, Op
 from ort_lite.shapes import Dim
@@ -72,7 +73,12 @@ def _begun(op: Op, kind: int) -> tuple[Dim, Dim]:
     return op.shape(0)[0], op.shape(10)[1] if op.has(10) else 1
 
 
-@microsoft_rule("BeamSearch", types=("int32", "float32", "float32"))
+def _scores(op: Op) -> DType:
+    """Return the type of scores: that of length_penalty or repetition_penalty."""
+    return next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
+
+
+@microsoft_rule("BeamSearch", types=("int32", _scores, _scores))
 def beam_search(op: Op) -> list[Info]:
     """-> (B, num_return_sequences, max_length), scores of those, of all tokens (max_length - S, B, num_beams, V).
 
@@ -85,19 +91,18 @@ def _beams(op: Op, kind: int) -> list[Info]:
     _into_bodies(op, ("decoder", "init_decoder", "encoder"))
     batch, begun = _begun(op, kind)
     longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
-    penalty = next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
     return [
         op.tensor("int32", (batch, returned, longest)),
-        op.tensor(penalty, (batch, returned)),
-        op.tensor(penalty, (longest - begun, batch, beams, _vocabulary(op))),
+        op.tensor(_scores(op), (batch, returned)),
+        op.tensor(_scores(op), (longest - begun, batch, beams, _vocabulary(op))),
     ]
 
 
-@microsoft_rule("WhisperBeamSearch", types=("int32", "float32", "float32", "float32", "float32"))
+@microsoft_rule("WhisperBeamSearch", types=("int32", _scores, _scores, "float32", _scores))
 def whisper_beam_search(op: Op) -> list[Info]:
     """Infer as BeamSearch; weights of cross attention, which are left open, and a probability for each of the batch."""
-    sequences, totals, scores = _beams(op, op.attr("model_type", 2))
-    return [sequences, totals, scores, op.tensor("float32", None), op.tensor(totals.dtype or "float32", op.shape(0)[:1])]
+    silence = op.tensor(_scores(op), op.shape(0)[:1])
+    return [*_beams(op, op.attr("model_type", 2)), op.tensor("float32", None), silence]
 
 
 RULES = [*greedy_search, *sampling, *beam_search, *whisper_beam_search]

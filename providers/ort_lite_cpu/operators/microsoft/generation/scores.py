@@ -7,9 +7,12 @@ from ort_lite_cpu.operators.microsoft.generation.settings import LOWEST, Setting
 from ort_lite_cpu.operators.microsoft.generation.timestamps import pair_timestamps
 
 
-def log_softmax(logits: Array) -> Array:
-    """Return the logarithms of the softmax of each row, (rows, V), float32."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
+def log_softmax(settings: Settings, logits: Array) -> Array:
+    """Return the logarithms of the softmax of each row, (rows, V), float32. Raises InvalidArgument where the largest is infinite."""
+    largest = logits.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise settings.error("its body gives logits that are infinite: no token has a probability")
+    shifted = logits - largest
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float32)
 
 

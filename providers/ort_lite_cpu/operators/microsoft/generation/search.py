@@ -57,7 +57,8 @@ def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
     return np.pad(sequences, ((0, 0), (0, left)), constant_values=settings.pad)
 
 
-@operator("BeamSearch", "WhisperBeamSearch", domain="com.microsoft", types=ALLOWED | {"float32"}, python=True)
+@operator("BeamSearch", domain="com.microsoft", types=ALLOWED | {"float32"}, python=True)
+@operator("WhisperBeamSearch", domain="com.microsoft", types=frozenset({"float32"}), python=True)
 def beam_search(op: NodeLowering) -> None:
     """Find sequences (B, num_return_sequences, max_length) and their scores (B, num_return_sequences).
 
@@ -109,11 +110,12 @@ def search_beams(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[
     silence = np.zeros(batch, np.float32)
 
     def weigh(turn: int) -> Array:
-        scores = log_softmax(floats(settings, logits))
+        scores = log_softmax(settings, floats(settings, logits))
         if turn == 0 and settings.silence >= 0:
             silence[:] = np.exp(scores[:: settings.beams, settings.silence])
-        process_scores(settings, scores, sequences, turn == 0)
-        scores += totals[:, None]
+        with np.errstate(over="ignore"):  # of tokens that are forbidden already
+            process_scores(settings, scores, sequences, turn == 0)
+            scores += totals[:, None]
         if keep:
             kept[turn] = scores.reshape(kept.shape[1:])
         return scores
