@@ -249,4 +249,13 @@ NUMBERS: dict[str, list[Make]] = {
     ],
     "com.microsoft.MurmurHash3": [lambda: one("one row", "MurmurHash3", np.arange(1 << 25, dtype=np.int32), domain=MICROSOFT)],
     "com.microsoft.SparseToDenseMatMul": [_sparse],
+    "com.microsoft.WordConvEmbedding": [
+        lambda: one(
+            "many words",
+            "WordConvEmbedding",
+            np.ones((20_000, 64), np.int32),
+            *(f32(256, 1, 3, 64), f32(256), f32(1000, 64)),
+            domain=MICROSOFT,
+        )
+    ],
 }

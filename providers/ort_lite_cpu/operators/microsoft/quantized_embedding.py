@@ -50,13 +50,14 @@ def embed_bytes(
 
     Without ids, it is the rows 0 to `steps`, again and again.
     """
+    factor, away = scale[0], like(y, zero[0])
     for row in span(count, part, parts):
         entry = row % steps if null(ids) else int(read_once(ids, row))
         if entry < 0 or entry >= entries:
             return failure_status(INDEX_OUT_OF_RANGE, row)
         source, target = entry * n, row * n
         for i in range(n):
-            value = (like(y, table[source + i]) - like(y, zero[0])) * scale[0]
+            value = (like(y, table[source + i]) - away) * factor
             y[target + i] = value if first else y[target + i] + value
     return OK
 
