@@ -38,22 +38,24 @@ def masked_max_pool(
     A row of a window ends at its first 0 in the mask. The mask of a plane begins at element (plane * size) % masks, as in onnxruntime:
     plane 0 of the mask serves all planes if it has one only. The mask of the first pixel counts in a `line` alone.
     """
-    size, results = g.xd * g.xh * g.xw, g.yd * g.yh * g.yw
-    for job in span(g.planes * results, part, parts):
-        plane, at = job // results, job % results
+    size = g.xd * g.xh * g.xw
+    for row in span(g.planes * g.yd * g.yh, part, parts):
+        plane = row // (g.yd * g.yh)
         pixels, allowed = shift(x, plane * size), shift(mask, plane * size % g.masks)
-        d0 = at // (g.yh * g.yw) * window.sd - window.pd
-        h0 = at // g.yw % g.yh * window.sh - window.ph
-        w0 = at % g.yw * window.sw - window.pw
-        best = like(x, least)
-        for d in range(max(d0, 0), min(d0 + window.kd, g.xd)):
-            for h in range(max(h0, 0), min(h0 + window.kh, g.xh)):
-                for w in range(max(w0, 0), min(w0 + window.kw, g.xw)):
-                    here = (d * g.xh + h) * g.xw + w
-                    if allowed[here] == 0 and (line or here > 0):
-                        break
-                    best = select(pixels[here] > best, pixels[here], best)
-        y[job] = best
+        d0 = row // g.yh % g.yd * window.sd - window.pd
+        h0 = row % g.yh * window.sh - window.ph
+        top, bottom, front, back = max(h0, 0), min(h0 + window.kh, g.xh), max(d0, 0), min(d0 + window.kd, g.xd)
+        for column in range(g.yw):
+            w0 = column * window.sw - window.pw
+            left, right, best = max(w0, 0), min(w0 + window.kw, g.xw), like(x, least)
+            for d in range(front, back):
+                for h in range(top, bottom):
+                    line_at = (d * g.xh + h) * g.xw
+                    for here in range(line_at + left, line_at + right):
+                        if allowed[here] == 0 and (line or here > 0):
+                            break
+                        best = select(pixels[here] > best, pixels[here], best)
+            y[row * g.yw + column] = best
     return OK
 
 
