@@ -32,7 +32,8 @@ def matmul_integer(op: NodeLowering) -> None:
 @operator("MatMulInteger16", domain="com.microsoft", types=frozenset({"int16"}))
 def matmul_integer16(op: NodeLowering) -> None:
     """Emit the product of 16-bit integers in int32, which wraps. Spec: onnxruntime MatMulInteger16-1."""
-    emit_matmul(op, *(op.cast(op.input(index), "int32") for index in (0, 1)), op.output(0))
+    a, b = (op.cast(op.input(index), "int32") for index in (0, 1))
+    emit_matmul(op, a, b, op.output(0))
 
 
 @operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())

@@ -47,8 +47,62 @@ _FEATURES = 3
 """Features of a step of an encoder's input. What attention remembers of it are the features themselves, of one head."""
 
 
+_OWN = f"float[B, 1, S, {_SIZE}] present_key_self_0, float[B, 1, S, {_SIZE}] present_value_self_0"
+_PAST, _CROSS = f"float[B, 1, P, {_SIZE}]", f"float[B, 1, L, {_FEATURES}]"
+_MEMORY = """
+    remembered = Gather(memories, tokens)
+    memory = Reshape(remembered, one_head)
+"""
+_LOGITS = """
+    sizes = Shape(present_key_self_0)
+    place = Gather(sizes, axis)
+    of_place = Gather(by_place, place)
+    of_tokens = Gather(by_token, tokens)
+    step = Gather<axis = 2>(steps, first)
+    of_step = MatMul(step, by_step)
+    of_both = Add(of_place, of_step)
+    logits = Add(of_tokens, of_both)
+"""
+
+
+def _whisper_encoder(vocabulary: int) -> str:
+    """Return a body that gives features as what attention remembers of them, and has the decoder's first turn in it."""
+    return f"""
+        encoder (float[B, {_FEATURES}, L] encoder_input_ids, int32[B, S] decoder_input_ids)
+            => (float[B, S, {vocabulary}] logits, float[B, L, {_FEATURES}] encoder_hidden_states, {_OWN},
+                {_CROSS} present_key_cross_0, {_CROSS} present_value_cross_0)
+        {{
+            encoder_hidden_states = Transpose<perm = [0, 2, 1]>(encoder_input_ids)
+            steps = Reshape(encoder_hidden_states, one_head_of_steps)
+            present_key_cross_0 = Identity(steps)
+            present_value_cross_0 = Identity(steps)
+            tokens = Identity(decoder_input_ids)
+            {_MEMORY}
+            present_key_self_0 = Identity(memory)
+            present_value_self_0 = Identity(memory)
+            {_LOGITS}
+        }}
+    """
+
+
+def _whisper_decoder(vocabulary: int) -> str:
+    return f"""
+        decoder (int32[B, 1] input_ids, {_PAST} past_key_self_0, {_PAST} past_value_self_0,
+                {_CROSS} past_key_cross_0, {_CROSS} past_value_cross_0)
+            => (float[B, 1, {vocabulary}] logits, {_OWN})
+        {{
+            tokens = Identity(input_ids)
+            steps = Identity(past_value_cross_0)
+            {_MEMORY}
+            present_key_self_0 = Concat<axis = 2>(past_key_self_0, memory)
+            present_value_self_0 = Concat<axis = 2>(past_value_self_0, memory)
+            {_LOGITS}
+        }}
+    """
+
+
 def _whisper_bodies(draw: Draw, vocabulary: int) -> dict[str, Any]:
-    """Return an encoder with the decoder's first turn in it, and a decoder. Logits depend on token, position and first step."""
+    """Return an encoder and a decoder whose logits depend on a token, its position and the first step of the features."""
     tables = {
         "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
         "by_place": between(-1, 1)(draw.rng, (_PLACES, vocabulary), "float32"),
@@ -59,53 +113,8 @@ def _whisper_bodies(draw: Draw, vocabulary: int) -> dict[str, Any]:
         "axis": np.array(2),
         "first": np.array(0),
     }
-    memory = """
-        remembered = Gather(memories, tokens)
-        memory = Reshape(remembered, one_head)
-    """
-    logits = """
-        sizes = Shape(present_key_self_0)
-        place = Gather(sizes, axis)
-        of_place = Gather(by_place, place)
-        of_tokens = Gather(by_token, tokens)
-        step = Gather<axis = 2>(steps, first)
-        of_step = MatMul(step, by_step)
-        of_both = Add(of_place, of_step)
-        logits = Add(of_tokens, of_both)
-    """
-    own = f"float[B, 1, S, {_SIZE}] present_key_self_0, float[B, 1, S, {_SIZE}] present_value_self_0"
-    cross = f"float[B, 1, L, {_FEATURES}]"
-    past = f"float[B, 1, P, {_SIZE}]"
-    encoder = f"""
-        encoder (float[B, {_FEATURES}, L] encoder_input_ids, int32[B, S] decoder_input_ids)
-            => (float[B, S, {vocabulary}] logits, float[B, L, {_FEATURES}] encoder_hidden_states, {own},
-                {cross} present_key_cross_0, {cross} present_value_cross_0)
-        {{
-            encoder_hidden_states = Transpose<perm = [0, 2, 1]>(encoder_input_ids)
-            steps = Reshape(encoder_hidden_states, one_head_of_steps)
-            present_key_cross_0 = Identity(steps)
-            present_value_cross_0 = Identity(steps)
-            tokens = Identity(decoder_input_ids)
-            {memory}
-            present_key_self_0 = Identity(memory)
-            present_value_self_0 = Identity(memory)
-            {logits}
-        }}
-    """
-    decoder = f"""
-        decoder (int32[B, 1] input_ids, {past} past_key_self_0, {past} past_value_self_0,
-                {cross} past_key_cross_0, {cross} past_value_cross_0)
-            => (float[B, 1, {vocabulary}] logits, {own})
-        {{
-            tokens = Identity(input_ids)
-            steps = Identity(past_value_cross_0)
-            {memory}
-            present_key_self_0 = Concat<axis = 2>(past_key_self_0, memory)
-            present_value_self_0 = Concat<axis = 2>(past_value_self_0, memory)
-            {logits}
-        }}
-    """
-    return {"encoder": parse_graph(encoder, tables), "decoder": parse_graph(decoder, tables)}
+    texts = {"encoder": _whisper_encoder(vocabulary), "decoder": _whisper_decoder(vocabulary)}
+    return {name: parse_graph(text, tables) for name, text in texts.items()}
 
 
 class _SearchOperands:

@@ -35,7 +35,7 @@ class _Layout(NamedTuple):
 
 def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured], features: bool) -> Form:
     """Build the search of [decoder, encoder]. features: those of Whisper."""
-    layout = _layout(op, *graphs, features)
+    layout = _layout(op, graphs[0], graphs[1], features)
     decoder, encoder = bodies
 
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
