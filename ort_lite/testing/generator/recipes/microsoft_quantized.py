@@ -40,11 +40,13 @@ def q_linear_binary(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearWhere", domain=MICROSOFT)
 def q_linear_where(draw: Draw) -> NodeProposal:
-    """Draw a condition and two quantized operands, whose shapes broadcast."""
-    shape = draw.shape(0, 4)
-    sides = [draw.broadcastable(shape, wider=False) for _ in range(2)]
-    operands = [draw.tensor(0, shape), integer_operand(draw, 1, sides[0]), *level(draw, 2)]
-    return call([*operands, integer_operand(draw, 4, sides[1]), *level(draw, 5), *level(draw, 7)])
+    """Draw a condition and two quantized operands, whose shapes broadcast. Zero points that are fed crash onnxruntime at times."""
+    shape, constant = draw.shape(0, 4), draw.chance(0.8) or None
+    operands = [draw.tensor(0, shape)]
+    for index in (1, 4):
+        operands.append(integer_operand(draw, index, draw.broadcastable(shape, wider=False)))
+        operands += [draw.tensor(index + 1, (), SCALES), draw.tensor(index + 2, (), WHOLE, constant)]
+    return call([*operands, *level(draw, 7)])
 
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
