@@ -110,7 +110,7 @@ class SparseTensor:
                 raise InvalidArgument(
                     f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}"
                 )
-        _within("coo_indices", index.reshape(count, -1), limits)
+        _within("coo_indices", index.reshape(count, len(limits)), limits)
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_COO, shape, values, SparseCooView(index))
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node, graph_text, node_text
 from ort_lite.graph.model import Function, Model, Names
-from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type, type_name
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 
@@ -18,6 +18,7 @@ __all__ = [
     "OptionalType",
     "SequenceType",
     "Shape",
+    "SparseTensorType",
     "TensorType",
     "Type",
     "Value",

@@ -15,6 +15,13 @@ class TensorType(Record):
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape is not None else f"{self.dtype}[...]"
 
 
+class SparseTensorType(TensorType):
+    """The type of an input that the model declares as a sparse tensor. Its values are dense from the feed on."""
+
+    def __str__(self) -> str:
+        return f"sparse {super().__str__()}"
+
+
 class SequenceType(Record):
     """The type of a list of values of one type."""
 
@@ -47,8 +54,10 @@ Type = TensorType | SequenceType | OptionalType | MapType
 
 
 def type_name(type_: Type | None) -> str:
-    """onnxruntime's spelling: "tensor(float)", "seq(map(int64,tensor(float)))"."""
+    """onnxruntime's spelling: "tensor(float)", "seq(map(int64,tensor(float)))", "sparse_tensor(float)"."""
     match type_:
+        case SparseTensorType(dtype, _):
+            return f"sparse_{ort_name(dtype)}"
         case TensorType(dtype, _):
             return ort_name(dtype)
         case SequenceType(element):

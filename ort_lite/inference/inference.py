@@ -198,7 +198,7 @@ def _open(op: Op, rule: ShapeRule | None, index: int) -> Info:
 def info_from_declaration(value: Value, fresh: Callable[[str], Dim]) -> Info:
     """Return what a model declares of a value that no rule covers: element type and rank; its dimensions are not trusted."""
     if isinstance(value.type, TensorType) and value.type.shape is not None:
-        return Info(TensorType(value.type.dtype, tuple(fresh(value.name) for _ in value.type.shape)))
+        return Info(value.type.replace(shape=tuple(fresh(value.name) for _ in value.type.shape)))
     return Info(value.type)
 
 

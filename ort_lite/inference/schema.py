@@ -13,7 +13,7 @@ from ort_lite import log
 from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node, Value
-from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from ort_lite.inference.limits import check_limit
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
 from ort_lite.inference.shape_templates import OperandTemplate, parse_templates
@@ -32,6 +32,8 @@ NHWC_DOMAIN = "com.ms.internal.nhwc"
 def kind_of(type_: Type | None) -> Kind | None:
     """Return the kind of a type as schemas write it; None if it is not known."""
     match type_:
+        case SparseTensorType(dtype, _):
+            return f"sparse_tensor({dtype})"
         case TensorType(dtype, _):
             return dtype
         case SequenceType(element):
@@ -312,10 +314,12 @@ def _list_types(schema: OpSchema, operand: Operand) -> str:
 
 
 def format_kind(kind: Kind) -> str:
-    """onnxruntime's spelling: "tensor(float)", "seq(tensor(int8))", "map(string,tensor(float))"."""
+    """onnxruntime's spelling: "tensor(float)", "seq(tensor(int8))", "map(string,tensor(float))", "sparse_tensor(float)"."""
     head, bracket, inside = kind.partition("(")
     if not bracket:
         return ort_name(kind) if is_dtype(kind) else kind
+    if head == "sparse_tensor":
+        return f"sparse_{ort_name(inside[:-1])}"
     if head == "map":
         key, _, value = inside[:-1].partition(",")
         return f"map({key},{format_kind(value)})"

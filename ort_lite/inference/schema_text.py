@@ -7,8 +7,9 @@
 Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
 more, with `~` each of a type of its own. Behind the type of an input may stand its shape, `[N,C,H,W]`
 (`ort_lite.inference.shape_templates`). Variables follow, each with the types that it may stand for, spelled as element types are
-(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there, and what
-values they may have: `>=1` (each, of a list), `=LEFT/RIGHT` one of these, `=type` the number of an element type, `=type0` that or 0.
+(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`, `sparse_tensor(float32)`); then attributes, `!` those
+that must be there, and what values they may have: `>=1` (each, of a list), `=LEFT/RIGHT` one of these, `=type` the number of an
+element type, `=type0` that or 0.
 `!` after the version: deprecated. Traits of the operator (`ort_lite.inference.traits`) stand behind `;`: `moves`, `host=1,2`.
 In a file, a version without traits has those of the version before it. One without shapes has them too, for operands of the same
 names. `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain, sorted by name; with a number

@@ -219,7 +219,7 @@ class _Loader:
         for info in proto.input:
             initializer = graph.initializers.get(info.name)
             if initializer is None:
-                value = Value(info.name, self._type(info))
+                value = Value(info.name, self._type(info, sparse=outer is None))
                 graph.inputs.append(scope.declare(value, graph_name(graph)))
                 if outer is None:
                     check_input_type(value, graph)
@@ -390,9 +390,9 @@ class _Loader:
             seen.add(node.name)
         graph.sort()
 
-    def _type(self, info: pb.ValueInfoProto) -> Type | None:
+    def _type(self, info: pb.ValueInfoProto, sparse: bool = False) -> Type | None:
         self._dims.owner = info.name
-        return read_type(info.type, self._dims, f"value {info.name!r}")
+        return read_type(info.type, self._dims, f"value {info.name!r}", sparse)
 
 
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:

@@ -44,4 +44,4 @@ def override_dimensions(model: Model, by_name: Mapping[str, int], by_denotation:
                         f"{denotation!r} is {size}"
                     )
                 shape[axis] = size
-            value.type = TensorType(value.type.dtype, tuple(shape))
+            value.type = value.type.replace(shape=tuple(shape))

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph
-from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from ort_lite.load.wire import Buffer, ByteSource, Malformed, Span, outline
 from ort_lite.shapes.expr import Dim, Expr
 
@@ -125,16 +125,21 @@ def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorSh
     return found
 
 
-def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
-    """Read a type; None if the model leaves it open. `dim` creates a dimension from (proto, axis)."""
+def read_type(
+    proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object, sparse: bool = False
+) -> Type | None:
+    """Read a type; None if the model leaves it open. `dim` creates a dimension from (proto, axis).
+
+    Raises InvalidGraph for a type that no value here has; a sparse tensor is one unless `sparse`.
+    """
     kind = proto.WhichOneof("value")
-    if kind == "tensor_type":
-        tensor = proto.tensor_type
+    if kind == "tensor_type" or (sparse and kind == "sparse_tensor_type"):
+        tensor = getattr(proto, kind)
         if not tensor.elem_type:
             return None
         known = tensor.HasField("shape")
         shape = tuple([dim(d, axis) for axis, d in enumerate(dims_of(tensor, who))]) if known else None
-        return TensorType(element_type(tensor.elem_type, who), shape)
+        return (TensorType if kind == "tensor_type" else SparseTensorType)(element_type(tensor.elem_type, who), shape)
     if kind == "sequence_type":
         element = read_type(proto.sequence_type.elem_type, dim, who)
         return None if element is None else SequenceType(element)
@@ -153,11 +158,12 @@ def write_type(type_: Type, proto: "pb.TypeProto", name: Callable[[Expr], str] =
     """Fill `proto`. `name` returns the name of a symbolic dimension, or "" for none."""
     match type_:
         case TensorType(dtype, shape):
-            proto.tensor_type.elem_type = to_onnx(dtype)
+            tensor = proto.sparse_tensor_type if isinstance(type_, SparseTensorType) else proto.tensor_type
+            tensor.elem_type = to_onnx(dtype)
             if shape is not None:
-                proto.tensor_type.shape.SetInParent()
+                tensor.shape.SetInParent()
             for dim in shape or ():
-                added = proto.tensor_type.shape.dim.add()
+                added = tensor.shape.dim.add()
                 if isinstance(dim, int):
                     added.dim_value = dim
                 elif text := name(dim):

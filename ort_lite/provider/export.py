@@ -68,7 +68,7 @@ def _open(type_: Type | None, k: int) -> Type | None:
     """Return the type with symbolic lengths."""
     if not isinstance(type_, TensorType) or type_.shape is None:
         return type_
-    return TensorType(type_.dtype, tuple(symbol(f"d{k}_{axis}") for axis in range(len(type_.shape))))
+    return type_.replace(shape=tuple(symbol(f"d{k}_{axis}") for axis in range(len(type_.shape))))
 
 
 def _imports(graph: Graph) -> dict[str, int]:

@@ -83,11 +83,34 @@ _DECODER = """decoder (int32[B,S] input_ids, int32[B,S] position_ids, int32[B,T]
 }}"""
 
 
+_OWN = "float[B,1,P,1] {}_key_self_0, float[B,1,P,1] {}_value_self_0"
+_CROSS = "float[B,1,L,2] {}_key_cross_0, float[B,1,L,2] {}_value_cross_0"
+_TURN = "numbers = Cast<to = 1>({}) columns = Unsqueeze(numbers, last) raised = Mul(columns, row) logits = Sin(raised)"
+_WHISPER = {
+    "encoder": f"""encoder (float[B,2,L] encoder_input_ids, int32[B,S] decoder_input_ids)
+        => (float[B,S,{{vocabulary}}] logits, float[B,L,2] encoder_hidden_states, {_OWN.format("present", "present")},
+            {_CROSS.format("present", "present")})
+        <int64[1] last = {{{{2}}}}, int64[1] heads = {{{{1}}}}, int64[4] form = {{{{0, 1, -1, 1}}}}> {{{{
+        encoder_hidden_states = Transpose<perm = [0, 2, 1]>(encoder_input_ids)
+        present_key_cross_0 = Unsqueeze(encoder_hidden_states, heads) present_value_cross_0 = Identity(present_key_cross_0)
+        words = Cast<to = 1>(decoder_input_ids) present_key_self_0 = Reshape(words, form)
+        present_value_self_0 = Identity(present_key_self_0) {_TURN.format("decoder_input_ids")}
+    }}}}""",
+    "decoder": f"""decoder (int32[B,1] input_ids, {_OWN.format("past", "past")}, {_CROSS.format("past", "past")})
+        => (float[B,1,{{vocabulary}}] logits, {_OWN.format("present", "present")}) <int64[1] last = {{{{2}}}}> {{{{
+        {_TURN.format("input_ids")}
+        present_key_self_0 = Identity(past_key_self_0) present_value_self_0 = Identity(past_value_self_0)
+    }}}}""",
+}
+
+
 def _search(op_type: str, vocabulary: int, inputs: dict[str, Any], **attributes: Any) -> Workload:
-    """Return a search whose body costs little and has a huge vocabulary."""
-    decoder = onnx.parser.parse_graph(_DECODER.format(vocabulary=vocabulary))
-    decoder.initializer.append(numpy_helper.from_array(f32(vocabulary), "row"))
-    form = {"eos_token_id": -1, "pad_token_id": 0, "decoder": decoder, **attributes}
+    """Return a search whose bodies cost little and have a huge vocabulary."""
+    texts = _WHISPER if op_type == "WhisperBeamSearch" else {"decoder": _DECODER}
+    bodies = {name: onnx.parser.parse_graph(body.format(vocabulary=vocabulary)) for name, body in texts.items()}
+    for body in bodies.values():
+        body.initializer.append(numpy_helper.from_array(f32(vocabulary), "row"))
+    form = {"eos_token_id": -1, "pad_token_id": 0, **bodies, **attributes}
     made = helper.make_node(op_type, list(inputs), ["out"], "n", domain=MICROSOFT, **form)
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
@@ -257,6 +280,15 @@ STEPS: dict[str, list[Make]] = {
         lambda: text("characters of a long text", tokenizer(tokenexp="."), texts("é" * LONG)),
         lambda: text("words of a long text", tokenizer(tokenexp=r"\w+"), texts("é a" * (LONG // 3))),
         lambda: text("a costly separator", tokenizer(separators=["a.*b|c"]), texts("ac" * 300_000)),
+    ],
+    "com.microsoft.WhisperBeamSearch": [
+        lambda: _search("WhisperBeamSearch", 2_000_000, {**_beams(4, 40), "ids": f32(4, 2, 3)}, decoder_start_token_id=1)
+    ],
+    "com.microsoft.UnfoldTensor:complex": [
+        lambda: one("overlapping windows", "UnfoldTensor", np.zeros(1 << 14, np.complex64), domain=MICROSOFT, size=1 << 13)
+    ],
+    "com.microsoft.UnfoldTensor:strings": [
+        lambda: text("overlapping windows", node(f"{MICROSOFT}.UnfoldTensor<size = 2000>(x0)", "string[N] x0"), shuffled(4000))
     ],
     "com.microsoft.Unique:strings": [
         lambda: text("different texts", one_node("Unique", 1, 3, domain=MICROSOFT), shuffled(2_000_000))

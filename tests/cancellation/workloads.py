@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from ort_lite.dtypes import Array
 from tests.hostile.building import operator_model
@@ -106,6 +107,17 @@ def _machine(rows: int, features: int, vectors: int) -> Workload:
     fields: dict[str, Any] = {"kernel_type": "RBF", "kernel_params": [0.3, 0.5, 3.0], "n_supports": vectors, "rho": [0.3]}
     fields |= {"support_vectors": f32(vectors * features).tolist(), "coefficients": f32(vectors).tolist()}
     return one("rows and vectors", "SVMRegressor", f32(rows, features), domain=ML, **fields)
+
+
+def _sparse() -> Workload:
+    """Multiply matrices of which the left one is declared as sparse, and full."""
+    a = helper.make_value_info("a", helper.make_sparse_tensor_type_proto(1, [3000, 3000]))
+    b = helper.make_tensor_value_info("b", 1, [3000, 3000])
+    made = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], "n", domain=MICROSOFT)
+    graph = helper.make_graph([made], "g", [a, b], [helper.make_tensor_value_info("y", 1, None)])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+    feeds = {"a": f32(3000, 3000), "b": f32(3000, 3000)}
+    return Workload("square matrices", helper.make_model(graph, opset_imports=imports, ir_version=8), feeds)
 
 
 def _attention(op_type: str, length: int, **form: Any) -> Workload:
@@ -236,4 +248,14 @@ NUMBERS: dict[str, list[Make]] = {
         )
     ],
     "com.microsoft.MurmurHash3": [lambda: one("one row", "MurmurHash3", np.arange(1 << 25, dtype=np.int32), domain=MICROSOFT)],
+    "com.microsoft.SparseToDenseMatMul": [_sparse],
+    "com.microsoft.WordConvEmbedding": [
+        lambda: one(
+            "many words",
+            "WordConvEmbedding",
+            np.ones((20_000, 64), np.int32),
+            *(f32(256, 1, 3, 64), f32(256), f32(1000, 64)),
+            domain=MICROSOFT,
+        )
+    ],
 }

@@ -7,13 +7,15 @@ A question is a graph of one node, put to the provider through the framework, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import onnx.defs
+import onnxruntime
 from onnx.defs import OpSchema
+from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_native
 
 from ort_lite.dtypes import DType, from_ort_name
 from ort_lite.errors import NotImplemented as NotSupported
@@ -21,11 +23,16 @@ from ort_lite.graph import Graph, MapType, Model, Node, OptionalType, SequenceTy
 from ort_lite.options import SessionOptions
 from ort_lite.plugins.selection import Selection
 from ort_lite.session.settle import settle
+from ort_lite.testing.generator.targets import combinations as bindings
+from ort_lite.testing.generator.targets import question
 from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
 from ort_lite_cpu.provider import CPUExecutionProvider
-from ort_lite_cpu.registry import ANY, find
+from ort_lite_cpu.registry import find
+from ort_lite_transforms.schemas import FILES
 
 FILE = Path(__file__).parents[2] / "docs" / "operators.md"
+OWN, _ = FILES
+MICROSOFT = "com.microsoft"
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 NO_ROW = {
@@ -36,16 +43,13 @@ NO_ROW = {
 NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
-_MICROSOFT_NAMES = """
-Attention BeamSearch BiasGelu BifurcationDetector CDist DecoderMaskedMultiHeadAttention DequantizeLinear DynamicQuantizeLSTM
-DynamicQuantizeMatMul EmbedLayerNormalization ExpandDims FastGelu FusedConv FusedGemm FusedMatMul GatherND Gelu GreedySearch
-GroupQueryAttention Inverse MatMulIntegerToFloat MatMulNBits MultiHeadAttention MurmurHash3 NhwcMaxPool Pad QAttention QGemm
-QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid
-QLinearSoftmax QuantizeLinear QuickGelu Range RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization
-Tokenizer Trilu Unique
+_PENDING_NAMES = """
+BranchwiseRMSNorm EngramGate GatedAdd GatedDeltaNet GatedRMSNorm GatherBlockQuantized GatherPacked HyperConnectionPostMix
+HyperConnectionPreMix LinearAttentionGate MRotaryEmbedding MatMulBnb4 MatMulFpQ4 MoE MoEGroupRouter NGramHashMapping QMoE
+ScaledSiLU SparseAttention VarlenCausalConvWithState VarlenNGramHashMapping
 """
-MICROSOFT = frozenset(_MICROSOFT_NAMES.split())
-"""Operators of com.microsoft that exporters and onnxruntime's optimiser write."""
+PENDING = frozenset(_PENDING_NAMES.split())
+"""Operators of com.microsoft that onnxruntime has a kernel of for CPUs, and the provider none."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
@@ -126,8 +130,10 @@ def asked(schema: OpSchema, types: Types) -> Answer:
 
 def answered(node: Node) -> Answer:
     types = tuple(value.type for value in (*node.inputs, *node.outputs) if value is not None and value.type is not None)
-    graph = Graph("g")
-    graph.append(node)
+    if node.graph is None:
+        Graph("g").append(node)
+    graph = node.graph
+    assert graph is not None
     graph.set_outputs(value for value in node.outputs if value is not None)
     try:
         settle(Model(graph=graph, opset_imports={}), Selection((_provider(),), listed=False), SessionOptions())
@@ -163,12 +169,26 @@ def rows() -> tuple[Row, ...]:
 
 
 def _beside(domain: str, op_type: str) -> Row:
-    """An operator of which onnx has no schema: asked with one type for all inputs, and strings."""
-    answers = []
-    for dtype in sorted(ANY):
-        inputs = [Value(f"in{k}", TensorType(dtype, ())) for k in range(6)]
-        answers.append(answered(Node(op_type, inputs, [Value("out")], domain=domain, version=1, name="node")))
+    """An operator of which onnx has no schema: asked with the types that onnxruntime.txt allows."""
+    schema = OWN.schema(domain, op_type, 1)
+    answers = [answered(question(schema, types)) for types in bindings(schema)]
     return Row(domain, op_type, (1,), tuple(answer for answer in answers if not answer.refused))
+
+
+@cache
+def microsoft_kernels() -> Mapping[str, frozenset[DType]]:
+    """The operators of com.microsoft that onnxruntime has a kernel of for CPUs, and the element types that it takes."""
+    schemas_by_name = {one.name: one for one in onnxruntime_native.get_all_operator_schema() if one.domain == MICROSOFT}
+    found: dict[str, frozenset[DType]] = {}
+    for kernel in onnxruntime_native.get_all_opkernel_def():
+        if kernel.domain == MICROSOFT and kernel.provider == "CPUExecutionProvider":
+            schema = schemas_by_name[kernel.op_name]
+            allowed = {one.type_param_str: one.allowed_type_strs for one in schema.type_constraints}
+            used = {operand.typeStr for operand in (*schema.inputs, *schema.outputs)}
+            texts = {text for name in used for text in kernel.type_constraints.get(name) or allowed.get(name) or [name]}
+            types = _element_types(parsed(text.removeprefix("sparse_")) for text in texts)
+            found[kernel.op_name] = found.get(kernel.op_name, frozenset()) | types
+    return dict(sorted(found.items()))
 
 
 # --- The text
@@ -208,11 +228,27 @@ def how(row: Row) -> str:
 
 
 def line(row: Row) -> str:
+    return f"| {' | '.join((row.op_type, ' '.join(map(str, row.versions)), takes(row), how(row)))} |"
+
+
+def takes(row: Row) -> str:
+    """The element types that a row's operator takes, and sequences, optionals and maps."""
     types = [type_ for answer in row.answers for type_ in answer.types]
     kinds = ((SequenceType, "sequences"), (OptionalType, "optionals"), (MapType, "maps"))
     names = [grouped(_element_types(types)), *(name for kind, name in kinds if any(isinstance(type_, kind) for type_ in types))]
-    cells = (row.op_type, " ".join(map(str, row.versions)), ", ".join(filter(None, names)), how(row))
-    return f"| {' | '.join(cells)} |"
+    return ", ".join(filter(None, names))
+
+
+def microsoft_lines() -> list[str]:
+    """Every operator of com.microsoft that onnxruntime has a kernel of for CPUs, or the provider."""
+    own = {row.op_type: row for row in rows() if row.domain == MICROSOFT}
+    kernels = microsoft_kernels()
+    lines = []
+    for name in sorted({*own, *kernels}):
+        theirs = grouped(set(kernels[name])) if name in kernels else "no kernel"
+        ours = (takes(own[name]), how(own[name])) if name in own else ("no kernel", "")
+        lines.append(f"| {name} | {theirs} | {' | '.join(ours)} |")
+    return lines
 
 
 _HEAD = """# Operators
@@ -229,16 +265,24 @@ native puts labels that are text in their places by such a step; a search calls 
 """
 
 
+_MICROSOFT = """
+onnxruntime {version} has kernels of {kernels} operators for CPUs; {both} of them run here. Both columns list the types of all operands.
+"""
+
+
 def table() -> str:
     """The whole file."""
     groups = "\n".join(f"- {name}: {', '.join(members)}" for name, members in GROUPS.items() if len(members) > 1)
     parts = [_HEAD.format(version=onnx.__version__, groups=groups)]
     for domain in dict.fromkeys(row.domain for row in rows()):
         mine = sorted((row for row in rows() if row.domain == domain), key=lambda row: row.op_type)
-        lines = "\n".join(map(line, mine))
-        parts.append(
-            f"## {domain or 'ai.onnx'}\n\n| operator | versions | element types | runs |\n| --- | --- | --- | --- |\n{lines}\n"
-        )
+        head, lines = ("operator | versions | element types | runs", list(map(line, mine)))
+        text = ""
+        if domain == MICROSOFT:
+            head, lines = "operator | onnxruntime takes | ort-lite takes | runs", microsoft_lines()
+            counts = len(lines), sum("| no kernel |" not in text for text in lines)
+            text = _MICROSOFT.format(version=onnxruntime.__version__, kernels=counts[0], both=counts[1])
+        parts.append("\n".join([f"## {domain or 'ai.onnx'}\n{text}", f"| {head} |", "| --- | --- | --- | --- |", *lines, ""]))
     left_out = "\n".join(f"- {domain}.{name} {reason}." for (domain, name), reason in NO_ROW.items())
     parts.append(f"## Not run\n\n{left_out}\n")
     return "\n".join(parts)

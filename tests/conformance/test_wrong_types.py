@@ -65,6 +65,8 @@ def kind_of(info: onnx.TypeProto) -> str:
     case = info.WhichOneof("value")
     if case == "tensor_type":
         return f"tensor({onnx.TensorProto.DataType.Name(info.tensor_type.elem_type).lower()})"
+    if case == "sparse_tensor_type":
+        return f"sparse_tensor({onnx.TensorProto.DataType.Name(info.sparse_tensor_type.elem_type).lower()})"
     if case == "sequence_type":
         return f"seq({kind_of(info.sequence_type.elem_type)})"
     if case == "optional_type":
@@ -159,15 +161,24 @@ def microsoft() -> dict[Key, Any]:
 
 
 def built(schema: Any) -> onnx.ModelProto:
-    """A node with all its inputs, each of the first type that it may have, and of no known rank."""
-    types = {one.type_param_str: min(one.allowed_type_strs) for one in schema.type_constraints}
-    codes = [to_onnx(from_ort_name(types.get(one.typeStr, one.typeStr))) for one in schema.inputs]
-    infos = [helper.make_tensor_value_info(f"in{k}", code, None) for k, code in enumerate(codes)]
+    """A node with all its inputs, each of float32 or the first type that it may have, and of no known rank."""
+    usual = ("tensor(float)", "sparse_tensor(float)")
+    types = {
+        one.type_param_str: next((kind for kind in usual if kind in one.allowed_type_strs), min(one.allowed_type_strs))
+        for one in schema.type_constraints
+    }
+    infos = [declared(f"in{k}", types.get(one.typeStr, one.typeStr)) for k, one in enumerate(schema.inputs)]
     required: dict[str, Any] = {name: _VALUES[one.type.name] for name, one in schema.attributes.items() if one.required}
     outputs = [f"out{k}" for k in range(schema.min_output)]
     node = helper.make_node(schema.name, [info.name for info in infos], outputs, name="node", domain=schema.domain, **required)
     graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(schema.domain, 1), helper.make_opsetid("", 21)])
+
+
+def declared(name: str, kind: str) -> onnx.ValueInfoProto:
+    """An input of a tensor's type, as schemas spell it."""
+    make = helper.make_sparse_tensor_type_proto if kind.startswith("sparse_") else helper.make_tensor_type_proto
+    return helper.make_value_info(name, make(to_onnx(from_ort_name(kind.removeprefix("sparse_"))), None))
 
 
 @pytest.mark.parametrize("key", microsoft(), ids=label)

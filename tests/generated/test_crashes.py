@@ -30,6 +30,11 @@ CRASHES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "(uint8[2] x, float s, uint8 z) => (uint8[2] y) { y = com.microsoft.QLinearSigmoid(x, s, z, s) }",
         {"x": np.zeros(2, np.uint8), "s": np.float32(1), "z": np.uint8(0)},
     ),
+    "QLinearWhere": (
+        "(bool[2] c, uint8[2] x, float s, uint8 z) => (uint8[2] y) <float one = {1}, uint8 none = {0}>"
+        "{ y = com.microsoft.QLinearWhere(c, x, s, z, x, s, z, one, none) }",
+        {"c": np.ones(2, np.bool_), "x": np.zeros(2, np.uint8), "s": np.float32(1), "z": np.uint8(0)},
+    ),
     "Einsum": (
         '(float[N,2,M] x) => (float[2] y) { y = Einsum<equation="c...e->...">(x) }',
         {"x": np.zeros((0, 2, 0), np.float32)},

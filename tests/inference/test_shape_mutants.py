@@ -46,7 +46,6 @@ UNRELATED = {
     "SequenceMap": "its body relates them",
     "TransposeMatMul": _LAYOUT,
     "Unsqueeze": _COUNT,
-    "WordConvEmbedding": "the attributes say sizes",
 }
 """Operators of several inputs that are not related by their text, and why."""
 _RUN = (

@@ -69,9 +69,6 @@ UNDECLARED = {
         PackedAttention PackedMultiHeadAttention PackedSparseAttentionIndexer PagedAttention QOrderedAttention QOrderedGelu
         QOrderedLayerNormalization QOrderedLongformerAttention QOrderedMatMul QuantizeBFP QuantizeWithOrder RelativePositionBias
         RemovePadding RestorePadding Rfft SkipGroupNorm Snpe SparseAttentionIndexer SparsePagedAttention TorchEmbedding""",
-    "sparse tensors are not there": "SparseToDenseMatMul",
-    "a sample of onnxruntime's": "SampleOp",
-    "docs/migrating-from-onnxruntime.md says what to use instead": "WhisperBeamSearch",
     "a compiled partition, see ort_lite/session/context.py": "EPContext",
 }
 """Operators of com.microsoft that onnxruntime has and that are not declared, by the reason."""
@@ -237,9 +234,8 @@ def test_what_is_declared_otherwise_differs_in_types_that_are_added(op_type: str
 def test_every_operator_of_com_microsoft_that_runs_or_has_a_shape_rule_is_declared() -> None:
     runs = {*FAMILIES, *STRING_FAMILIES, *COMPLEX_FAMILIES}
     ruled = {key for family in RULES.values() for key in family.keys}
-    sparse_or_sample = {("com.microsoft", "SparseToDenseMatMul"), ("com.microsoft", "SampleOp")}
     wanted_keys = {key for key in runs | ruled if key[0] == "com.microsoft"}
-    assert wanted_keys - set(keys_of(OWN)) == sparse_or_sample, "sparse tensors are not there; SampleOp is a sample"
+    assert wanted_keys - set(keys_of(OWN)) == set()
 
 
 def test_every_operator_that_runs_has_a_schema() -> None:

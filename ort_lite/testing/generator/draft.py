@@ -280,7 +280,7 @@ def element_of(kind: str) -> str:
 
 def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:
     """Return the type that a kind names, such as "float32", "seq(float32)" or "optional(seq(int64))"."""
-    from ort_lite.graph.types import MapType, OptionalType
+    from ort_lite.graph.types import MapType, OptionalType, SparseTensorType
 
     if is_dtype(kind):
         return TensorType(kind, None if shape is None else tuple(shape))
@@ -288,4 +288,6 @@ def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:
     if head == "map":
         key, _, value = inside[:-1].partition(",")
         return MapType(key, type_of(value))
+    if head == "sparse_tensor":
+        return SparseTensorType(inside[:-1])
     return (SequenceType if head == "seq" else OptionalType)(type_of(inside[:-1]))

@@ -36,19 +36,24 @@ class GenerationTarget(Record):
 def targets(
     schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]
 ) -> Iterator[GenerationTarget]:
-    """Yield the combinations of the operators (domain, name) that a provider `claims`, without deprecated versions.
+    """Yield the combinations of the operators (domain, name) that a provider `claims`.
 
-    The types of one variable vary while the others have a usual one.
+    The types of one variable vary while the others have a usual one. Deprecated versions are left out, and operators on sparse
+    tensors, which no node here makes.
     """
     for domain, op_type in operators:
         versions = schemas.versions(Node(op_type, [], [], domain=domain, version=1))
         for since, until in zip(versions, [*versions[1:], NEWEST], strict=True):
             schema = schemas.find(Node(op_type, [], [], domain=domain, version=since))
-            if schema is None or schema.deprecated:
+            if schema is None or schema.deprecated or _is_sparse(schema):
                 continue
             for types in combinations(schema):
                 if claims(question(schema, types)):
                     yield GenerationTarget(domain, op_type, since, tuple(sorted(types.items())), until)
+
+
+def _is_sparse(schema: OpSchema) -> bool:
+    return any(kind.startswith("sparse_tensor(") for kinds in schema.types.values() for kind in kinds)
 
 
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
@@ -104,6 +109,8 @@ FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
         ("", op_type): ("S", "T", _sequence)
         for op_type in ("SequenceConstruct", "SequenceInsert", "SequenceAt", "SplitToSequence", "ConcatFromSequence")
     },
+    ("com.microsoft", "GridSample"): ("T2", "T1", str),
+    ("com.microsoft", "MatMulInteger16"): ("T3", "T1", lambda kind: kind.replace("16", "32")),
     ("", "Optional"): ("O", "V", _optional),
     ("", "OptionalGetElement"): ("V", "O", _element),
 }

@@ -45,8 +45,12 @@ class OutputPhase(Record):
 
 
 @operator("ConvTranspose", types=REAL)
+@operator("ConvTransposeWithDynamicPads", domain="com.microsoft", types=REAL)
 def conv_transpose(op: NodeLowering) -> None:
-    """Emit a convolution for each phase, or plain loops. Spec: ONNX ConvTranspose-22."""
+    """Emit a convolution for each phase, or plain loops.
+
+    Spec: ONNX ConvTranspose-22, onnxruntime ConvTransposeWithDynamicPads-1.
+    """
     image, w, shape, groups = op.raw(0).shape, op.raw(1).shape, op.info().shape, op.attr("group", 1)
     assert shape is not None
     rank = len(image) - 2
@@ -59,7 +63,7 @@ def conv_transpose(op: NodeLowering) -> None:
     perm: tuple[int, ...] | None = channels_last(rank + 2)
     if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
         sizes = sizes_of(image, shape, kernel, strides, pads, dilations, groups)
-        operands = [op.input(0, perm), op.input(1), op.optional(2), op.output(0, perm)]
+        operands = [op.input(0, perm), op.input(1), _bias(op), op.output(0, perm)]
         op.emit(transposed.conv_transpose, operands, g=sizes.shape, window=sizes.window, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
@@ -130,15 +134,24 @@ def _emit_phase(
 ) -> None:
     """Compute y, one phase of the output that taps meet, from x."""
     sizes = _sizes(op, phases, y.shape, groups)
-    weight, epilogue = _weight(op, phases, groups), Epilogue(op.optional(2))
+    weight, epilogue = _weight(op, phases, groups), Epilogue(_bias(op))
     case = ConvCase(op, sizes, weight, lambda perm: epilogue, lambda perm: (x, y), sizes.numbers)
     taken = PIXELS.name if candidates == (PIXELS,) else compare(op, candidates, case).taken
     next(candidate for candidate in candidates if candidate.name == taken).emit(case)
 
 
+def _bias(op: NodeLowering) -> Tensor | None:
+    """Return the bias, which follows the pads if they are an input."""
+    return op.optional(3 if _has_pads(op) else 2)
+
+
+def _has_pads(op: NodeLowering) -> bool:
+    return op.node.op_type == "ConvTransposeWithDynamicPads"
+
+
 def _emit_bias(op: NodeLowering, y: Tensor) -> None:
     """Fill y, a phase of the output that no tap meets, with the bias, whatever the input, which may be infinite."""
-    bias = op.optional(2)
+    bias = _bias(op)
     if bias is None:
         emit_fill(op, y, 0)
         return
@@ -214,6 +227,8 @@ def _pads(
     """Return the padding in front of each axis. If the output's shape is given, padding makes up the difference."""
     mode, rank = op.attr("auto_pad") or "NOTSET", len(size)
     if not op.attr("output_shape") and mode not in ("SAME_UPPER", "SAME_LOWER"):
+        if _has_pads(op):
+            return op.contents(2)[:rank] if op.has(2) else (0,) * rank
         return (op.attr("pads") or (0,) * rank)[:rank] if mode == "NOTSET" else (0,) * rank
     extra = op.attr("output_padding") or (0,) * rank
     pads = []

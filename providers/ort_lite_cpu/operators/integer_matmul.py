@@ -29,6 +29,13 @@ def matmul_integer(op: NodeLowering) -> None:
     op.set(0, emit_sums(op, multiply(op, op.input(0), op.optional(2), 1, 3)))
 
 
+@operator("MatMulInteger16", domain="com.microsoft", types=frozenset({"int16"}))
+def matmul_integer16(op: NodeLowering) -> None:
+    """Emit the product of 16-bit integers in int32, which wraps. Spec: onnxruntime MatMulInteger16-1."""
+    a, b = (op.cast(op.input(index), "int32") for index in (0, 1))
+    emit_matmul(op, a, b, op.output(0))
+
+
 @operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())
 def qlinear_matmul(op: NodeLowering) -> None:
     """Emit MatMulInteger, and requantize its result; 8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""

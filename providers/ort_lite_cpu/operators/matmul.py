@@ -61,11 +61,11 @@ def matmul(op: NodeLowering) -> None:
     _batch(op, Product(0, 0, 0), operand_of(op, 0), operand_of(op, 1))
 
 
-@operator("FusedMatMul", domain="com.microsoft", types=REAL)
+@operator("FusedMatMul", "TransposeMatMul", domain="com.microsoft", types=REAL)
 def fused_matmul(op: NodeLowering) -> None:
     """Emit alpha * a @ b; either side may be transposed, its first axis moved behind the batch.
 
-    Spec: onnxruntime FusedMatMul-1.
+    TransposeMatMul is its older name. Spec: onnxruntime FusedMatMul-1, TransposeMatMul-1.
     """
     ranks = len(op.raw(0).shape), len(op.raw(1).shape)
     if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:

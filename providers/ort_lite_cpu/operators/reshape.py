@@ -85,8 +85,12 @@ def _same_size(op: NodeLowering) -> None:
 
 
 @operator("Identity", "Dropout", types=ANY)
+@operator("SampleOp", domain="com.microsoft", types=ANY)
 def identity(op: NodeLowering) -> None:
-    """Pass the input on: Identity, and Dropout outside training, whose mask is all True; from opset 7 to 11 all 0, as onnxruntime's."""
+    """Pass the input on: Identity, SampleOp, and Dropout outside training.
+
+    The mask of Dropout is all True; from opset 7 to 11 all 0, as onnxruntime's.
+    """
     if op.has(2) and op.read_array(2).any():
         from ort_lite_cpu.operators.dropout import train_dropout
 

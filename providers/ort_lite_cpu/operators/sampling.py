@@ -243,10 +243,11 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 
 @operator("GridSample", since=16, types=REAL | INTEGERS | BOOL, moves=True)
+@operator("GridSample", domain="com.microsoft", types=REAL)
 def lower_grid_sample(op: NodeLowering) -> None:
     """Emit GridSample over 2 or 3 axes, in every mode; integers are interpolated as floats and rounded. O(outputs * taps).
 
-    Spec: ONNX GridSample-22.
+    Spec: ONNX GridSample-22, onnxruntime GridSample-1.
     """
     rank = len(op.raw(0).shape)
     if rank not in (4, 5):

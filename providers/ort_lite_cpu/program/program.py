@@ -418,7 +418,7 @@ class Program:
                 differs = info.shape is not None and len(info.shape) != len(shape)
                 if differs and (info.shape or not _of_any_rank(source.nodes)):
                     raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
-                info = Info(TensorType(info.type.dtype, shape), None if differs else info.contents)
+                info = Info(info.type.replace(shape=shape), None if differs else info.contents)
             inputs.append((value, info))
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
 
@@ -486,8 +486,8 @@ def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
 
     def rename_type(type_: Type | None) -> Type | None:
         match type_:
-            case TensorType(dtype, shape) if shape is not None:
-                return TensorType(dtype, tuple(rename(dim) for dim in shape))
+            case TensorType(_, shape) if shape is not None:
+                return type_.replace(shape=tuple(rename(dim) for dim in shape))
             case SequenceType(element) | OptionalType(element):
                 return type_.replace(element=rename_type(element))
         return type_

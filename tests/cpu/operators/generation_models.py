@@ -29,7 +29,7 @@ def weights(seed: int, **shapes: tuple[int, ...]) -> list[TensorProto]:
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
     """Names apart by blanks, "" spelled as -."""
     given, made = ([name.replace("-", "") for name in side.split()] for side in (inputs, outputs))
-    microsoft = op_type in ("Attention", "MultiHeadAttention", "GreedySearch", "Sampling", "BeamSearch")
+    microsoft = op_type in ("Attention", "MultiHeadAttention", "GreedySearch", "Sampling", "BeamSearch", "WhisperBeamSearch")
     return helper.make_node(op_type, given, made, domain="com.microsoft" if microsoft else "", **attributes)
 
 
@@ -75,7 +75,7 @@ def _cache(kind: str, length: str, first: str = "present") -> list[onnx.ValueInf
     return [info(name, FLOAT, "B", HEADS, length, SIZE) for name in names]
 
 
-def _turn(tokens: str, past: bool) -> Nodes:
+def _turn(tokens: str, past: bool, masked: bool = True) -> Nodes:
     """A decoder's: logits, and what attention to itself remembers. Attention to the encoder reads ..._cross_k."""
     nodes = [node("Gather", f"words {tokens}", "y0")]
     for k in range(LAYERS):
@@ -85,7 +85,7 @@ def _turn(tokens: str, past: bool) -> Nodes:
         nodes.append(node("MultiHeadAttention", operands, f"s{k} {presents}", num_heads=HEADS, unidirectional=1))
         nodes += [node("Add", f"y{k} s{k}", f"z{k}"), node("MatMul", f"z{k} q{k}", f"q{k}x")]
         cross = "past" if past else "present"
-        operands = f"q{k}x {cross}_key_cross_{k} {cross}_value_cross_{k} - encoder_attention_mask"
+        operands = f"q{k}x {cross}_key_cross_{k} {cross}_value_cross_{k}" + " - encoder_attention_mask" * masked
         nodes += [node("MultiHeadAttention", operands, f"c{k}", num_heads=HEADS), node("Add", f"z{k} c{k}", f"y{k + 1}")]
     return [*nodes, node("MatMul", f"y{LAYERS} head", "logits")]
 
@@ -95,9 +95,9 @@ def _decoder_weights(seed: int) -> list[TensorProto]:
     return weights(seed, words=(VOCABULARY, WIDTH), head=(WIDTH, VOCABULARY), **queries)
 
 
-def t5_encoder(seed: int = 0, joined: bool = True) -> GraphProto:
-    """joined: with the decoder's first turn, and hidden states that a decoder may read."""
-    nodes = [node("Gather", "letters encoder_input_ids", "encoder_hidden_states")]
+def _cross(seed: int) -> tuple[Nodes, list[TensorProto]]:
+    """Keys and values of an encoder's hidden states."""
+    nodes = []
     for k in range(LAYERS):
         for part in ("key", "value"):
             nodes.append(node("MatMul", f"encoder_hidden_states {part}{k}", f"{part}{k}x"))
@@ -105,7 +105,13 @@ def t5_encoder(seed: int = 0, joined: bool = True) -> GraphProto:
             nodes.append(node("Transpose", f"{part}{k}y", f"present_{part}_cross_{k}", perm=[0, 2, 1, 3]))
     matrices = {f"{part}{k}": (WIDTH, WIDTH) for k in range(LAYERS) for part in ("key", "value")}
     stored = weights(seed + 1, letters=(VOCABULARY, WIDTH), **matrices)
-    stored.append(numpy_helper.from_array(_SPLIT["split"], "split"))
+    return nodes, [*stored, numpy_helper.from_array(_SPLIT["split"], "split")]
+
+
+def t5_encoder(seed: int = 0, joined: bool = True) -> GraphProto:
+    """joined: with the decoder's first turn, and hidden states that a decoder may read."""
+    nodes, stored = _cross(seed)
+    nodes.insert(0, node("Gather", "letters encoder_input_ids", "encoder_hidden_states"))
     inputs = [info("encoder_input_ids", INT, "B", "L"), info("encoder_attention_mask", INT, "B", "L")]
     cross = _cache("cross", "L")
     if not joined:
@@ -130,3 +136,23 @@ def t5_decoder(seed: int = 0, hidden: bool = True, whole: bool = False) -> Graph
     stored.append(numpy_helper.from_array(np.array([-1], np.int64), "end"))
     nodes = [node("Gather", "input_ids end", "last", axis=1), *_turn("last", past=True)]
     return helper.make_graph(nodes, "decoder", inputs, outputs, stored)
+
+
+def whisper_encoder(seed: int = 0) -> GraphProto:
+    """Reads features (B, WIDTH, L), and has the decoder's first turn in it, of several tokens."""
+    nodes, stored = _cross(seed)
+    nodes.insert(0, node("Transpose", "encoder_input_ids", "encoder_hidden_states", perm=[0, 2, 1]))
+    inputs = [info("encoder_input_ids", FLOAT, "B", WIDTH, "L"), info("decoder_input_ids", INT, "B", "S")]
+    outputs = [info("logits", FLOAT, "B", "S", VOCABULARY), info("encoder_hidden_states", FLOAT, "B", "L", WIDTH)]
+    outputs += [*_cache("self", "S"), *_cache("cross", "L")]
+    nodes += _turn("decoder_input_ids", past=False, masked=False)
+    return helper.make_graph(nodes, "encoder", inputs, outputs, stored + _decoder_weights(seed))
+
+
+def whisper_decoder(seed: int = 0, hidden: bool = False, whole: bool = False) -> GraphProto:
+    """Like t5_decoder, without a mask."""
+    body = t5_decoder(seed, hidden, whole)
+    turn = _turn("last" if whole else "input_ids", past=True, masked=False)
+    kept = [value for value in body.input if value.name != "encoder_attention_mask"]
+    nodes = [*list(body.node)[: len(body.node) - len(turn)], *turn]
+    return helper.make_graph(nodes, "decoder", kept, body.output, body.initializer)

@@ -31,6 +31,8 @@ from tests.cpu.operators.generation_models import (
     search,
     t5_decoder,
     t5_encoder,
+    whisper_decoder,
+    whisper_encoder,
 )
 
 PROMPT = np.array([[3, 4, 5], [0, 7, 8]], np.int32)
@@ -226,6 +228,77 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
         check("BeamSearch", beam_inputs(prompt), BEAMS, **bodies)
 
 
+# --- Whisper
+FEATURES = np.random.RandomState(3).normal(0, 1, (2, 8, 5)).astype(np.float32)
+STARTS = np.array([[3, 4, 5], [6, 7, 8]], np.int32)
+WHISPER = {"encoder": whisper_encoder(), "decoder": whisper_decoder(), "model_type": 2, "decoder_start_token_id": 2}
+TOKENS = {
+    "beginning_timestamp_token_id": 12,
+    "translate_token_id": 9,
+    "transcribe_token_id": 10,
+    "start_of_lm_token_id": 11,
+    "no_timestamps_token_id": 8,
+}
+
+
+def whisper_inputs(starts: Array | None = STARTS, processor: int | None = None, heat: float | None = None, **given: Any) -> Any:
+    """Inputs of WhisperBeamSearch: of BeamSearch the first twelve."""
+    inputs = beam_inputs(given.pop("prompt", FEATURES), **given) | {"decoder_input_ids": starts}
+    inputs |= scalars(logits_processor=processor)
+    return inputs | {"cross_qk_layer_head": None, "extra_decoding_ids": None} | scalars("float32", temperature=heat)
+
+
+@pytest.mark.parametrize("op_type", ["BeamSearch", "WhisperBeamSearch"])
+@pytest.mark.parametrize("starts", [None, STARTS, STARTS[:, :1]], ids=["one token", "three tokens", "a token a row"])
+def test_whisper(op_type: str, starts: Array | None) -> None:
+    count = 12 if op_type == "BeamSearch" else 15
+    for seed in range(2):
+        for hidden, whole in ((False, False), (True, False), (True, True)):
+            bodies = {**WHISPER, "encoder": whisper_encoder(seed), "decoder": whisper_decoder(seed, hidden, whole)}
+            inputs = dict(list(whisper_inputs(starts, longest=10).items())[:count])
+            check(op_type, inputs, BEAMS, **bodies)
+            check(op_type, inputs, BEAMS, eos_token_id=11, pad_token_id=7, no_repeat_ngram_size=2, **bodies)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"heat": 0.5},
+        {"heat": 2.0, "penalty": 1.7},
+        {"vocab_mask": FORBIDDEN},
+        {"prefix_vocab_mask": np.stack([FORBIDDEN, 1 - FORBIDDEN])},
+        {"attention_mask": np.ones((2, 8, 5), np.int32)},
+        {"least": 7},
+        {"processor": 2},
+    ],
+)
+def test_what_steers_whisper(given: dict[str, Any]) -> None:
+    check("WhisperBeamSearch", whisper_inputs(longest=10, **given), BEAMS, eos_token_id=11, **WHISPER)
+
+
+@pytest.mark.parametrize("eos", [1, 6, 7])
+@pytest.mark.parametrize("begin", [[2], [2, 3, 12], [2, 14, 5], [2, 13, 5, 15], [2, 13, 5, 15, 15, 4]])
+def test_timestamps_come_in_pairs(begin: list[int], eos: int) -> None:
+    for seed in range(4):
+        bodies = {**WHISPER, "encoder": whisper_encoder(seed), "decoder": whisper_decoder(seed)}
+        inputs = whisper_inputs(np.array([begin, begin[::-1]], np.int32), processor=1, longest=16)
+        check("WhisperBeamSearch", inputs, BEAMS, eos_token_id=eos, **bodies, **TOKENS)
+
+
+def test_the_probability_of_silence() -> None:
+    """Of the first turn; onnxruntime computes it for CUDA alone."""
+    outputs = {**BEAMS, "cross_qk": (FLOAT, ()), "non_speech_probs": (FLOAT, ("B",))}
+    inputs = whisper_inputs(longest=6)
+    model = search("WhisperBeamSearch", inputs, outputs, eos_token_id=1, pad_token_id=0, no_speech_token_id=9, **WHISPER)
+    model.graph.node[0].output[3] = ""
+    del model.graph.output[3]
+    got = run(model, inputs)
+    encoder = onnx.helper.make_model(whisper_encoder(), opset_imports=model.opset_import, ir_version=10)
+    theirs = onnxruntime.InferenceSession(encoder.SerializeToString(), providers=CPU)
+    logits = np.asarray(theirs.run(["logits"], {"encoder_input_ids": FEATURES, "decoder_input_ids": STARTS})[0])[:, -1]
+    assert_close(got[3], (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))[:, 9], 1e-5, 1e-6, "silence")
+
+
 # --- errors
 T5 = {"model_type": 1, "decoder": t5_decoder()}
 
@@ -253,7 +326,8 @@ T5 = {"model_type": 1, "decoder": t5_decoder()}
         ("Sampling", {"presence": PROMPT}, {}, r"'presence_mask' has shape \(2, 3\); \(2, 20\) is expected"),
         ("BeamSearch", {"beams": 0}, {}, "num_beams is 0; a number from 1 to 128"),
         ("BeamSearch", {"returned": 4}, {}, r"num_return_sequences is 4; a number from 1 to num_beams \(3\)"),
-        ("BeamSearch", {}, {"model_type": 2}, "model_type 2; BeamSearch has 0"),
+        ("BeamSearch", {}, {"model_type": 3}, "model_type 3; BeamSearch has 0"),
+        ("BeamSearch", {}, {"model_type": 2, "encoder": t5_encoder()}, "input_ids should have three dimensions"),
         ("BeamSearch", {}, {"model_type": 1}, "'encoder' is missing"),
         ("BeamSearch", {}, {**T5, "encoder": t5_encoder()}, "decoder_start_token_id is missing"),
         ("BeamSearch", {}, {**T5, "encoder": gpt()}, "begin with"),
@@ -285,12 +359,53 @@ def test_what_is_of_whisper_is_refused() -> None:
     check("BeamSearch", inputs, BEAMS, decoder=gpt())
 
 
+WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"starts": STARTS[:, :0]}, {}, r"decoder_input_ids have shape \(2, 0\)"),
+    ({"starts": STARTS, "longest": 3}, {}, "max_length is 3; it must be greater than the 3 tokens"),
+    ({"starts": None}, {"decoder_start_token_id": -1}, "decoder_start_token_id is missing"),
+    ({"processor": 1}, {}, "beginning_timestamp_token_id is -1; a number from 1 to 19"),
+    ({"prompt": PROMPT}, {}, "has rank 2; it should have 3"),
+    ({"prompt": PROMPT[..., None]}, {}, "input_ids of int32; model_type 2 takes float32"),
+    ({}, {"model_type": 1}, "model_type"),
+    ({}, {"encoder": t5_encoder()}, "begin with"),
+]
+
+
+@pytest.mark.parametrize(("given", "attributes", "message"), WRONG, ids=[message for _, _, message in WRONG])
+def test_errors_of_whisper(given: dict[str, Any], attributes: dict[str, Any], message: str) -> None:
+    inputs = whisper_inputs(**given)
+    bodies = {**WHISPER, "eos_token_id": 1, "pad_token_id": 0, **attributes}
+    with pytest.raises(OrtLiteError, match=message):
+        run(search("WhisperBeamSearch", inputs, BEAMS, **bodies), inputs)
+
+
+def test_what_only_cuda_has_is_refused() -> None:
+    outputs = {**BEAMS, "cross_qk": (FLOAT, ("B", "R", "L", "T", "F"))}
+    bodies = {**WHISPER, "eos_token_id": 1, "pad_token_id": 0}
+    with pytest.raises(OrtLiteError, match="the output cross_qk; onnxruntime has it for CUDA alone"):
+        run(search("WhisperBeamSearch", whisper_inputs(), outputs, **bodies), whisper_inputs())
+    inputs = whisper_inputs() | {"extra_decoding_ids": PROMPT}
+    with pytest.raises(OrtLiteError, match="extra_decoding_ids; onnxruntime has it for CUDA alone"):
+        run(search("WhisperBeamSearch", inputs, BEAMS, **bodies), inputs)
+
+
 def test_logits_that_are_no_numbers_are_an_error() -> None:
     body = gpt()
     head = next(x for x in body.initializer if x.name == "head")
     head.CopyFrom(onnx.numpy_helper.from_array(np.full((8, VOCABULARY), np.nan, np.float32), "head"))
     with pytest.raises(OrtLiteError, match="'search': its body gives logits that are NaN"):
         run(search("GreedySearch", greedy_inputs(), SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0), greedy_inputs())
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_logits_that_are_infinite_have_no_probabilities(value: float) -> None:
+    body = gpt()
+    node_of_logits = next(one for one in body.node if one.output[0] == "logits")
+    node_of_logits.output[0] = "finite"
+    body.node.append(node("Add", "finite far", "logits"))
+    body.initializer.append(onnx.numpy_helper.from_array(np.array(value, np.float32), "far"))
+    with pytest.raises(OrtLiteError, match="its body gives logits that are infinite"):
+        run(search("BeamSearch", beam_inputs(), BEAMS, decoder=body, eos_token_id=1, pad_token_id=0), beam_inputs())
 
 
 def test_more_logits_than_tokens_are_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""MatMulInteger, QLinearMatMul, and onnxruntime's QGemm, MatMulIntegerToFloat and DynamicQuantizeMatMul."""
+"""MatMulInteger, QLinearMatMul, and onnxruntime's QGemm, MatMulInteger16, MatMulIntegerToFloat and DynamicQuantizeMatMul."""
 
 from typing import Any
 
@@ -198,3 +198,18 @@ def test_matmul_integer_to_float_of_16_bits() -> None:
         expected = total if addend is None else total + addend.astype(np.float32)
         inputs = [a, b, number(0.25, "float16"), scales, None, None, addend]
         check_op("MatMulIntegerToFloat", *inputs, expected=expected.astype(np.float16), rtol=1e-3, **MICROSOFT)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((3, 5), (5, 4)), ((2, 3, 5), (5, 4)), ((2, 1, 3, 5), (3, 5, 4)), ((5,), (5, 4)), ((3, 5), (5,)), ((3, 0), (0, 4))],
+)
+def test_products_of_16_bit_integers(a: Shape, b: Shape) -> None:
+    """Sums wrap, as onnxruntime's do."""
+    left, right = full(a, "int16"), full(b, "int16", 1)
+    want = ort_op("MatMulInteger16", [left, right], {}, outputs=["int32"], **MICROSOFT)
+    check_op("MatMulInteger16", left, right, expected=want, constants=(1,), **MICROSOFT)
+    large = [np.full(shape, -32768, np.int16) for shape in (a, b)]
+    check_op(
+        "MatMulInteger16", *large, expected=ort_op("MatMulInteger16", large, {}, outputs=["int32"], **MICROSOFT), **MICROSOFT
+    )

@@ -1,4 +1,4 @@
-"""MatMul, Gemm, and onnxruntime's FusedGemm and FusedMatMul."""
+"""MatMul, Gemm, and onnxruntime's FusedGemm, FusedMatMul and TransposeMatMul."""
 
 from typing import Any
 
@@ -118,6 +118,9 @@ def test_fused_matmul(transA: int, transB: int, batch: int) -> None:
     want = np.float32(0.25) * ((a.swapaxes(2, 3) if transA else a) @ (b.swapaxes(2, 3) if transB else b))
     attributes = {"alpha": 0.25, "transA": transA, "transB": transB, "transBatchA": batch, "transBatchB": batch}
     check_op("FusedMatMul", *given, expected=want, constants=(1,), atol=1e-5, **attributes, **MICROSOFT)
+    if not batch:
+        attributes = {"alpha": 0.25, "transA": transA, "transB": transB}
+        check_op("TransposeMatMul", *given, expected=want, constants=(1,), atol=1e-5, **attributes, **MICROSOFT)
 
 
 # --- Candidates

@@ -9,7 +9,7 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import run_op
+from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.operators.test_integer_matmul import full
 from tests.cpu.ort import ort_op
 
@@ -38,6 +38,19 @@ def test_binary(op_type: str, shape: tuple[int, ...], dtype: str) -> None:
     a = [full((2, 3, 4, 5), dtype), *parameters(0.031, 10, dtype)]
     b = [full(shape, dtype, 1), *parameters(0.0537, 7, dtype)]
     check(op_type, [*a, *b, *parameters(0.0717, 3, dtype)], dtype, [1, 2, 4, 5, 6, 7])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize(
+    ("condition", "x", "y"), [((3, 4), (3, 4), (3, 4)), ((2, 1, 4), (3, 1), ()), ((), (4,), (3, 4)), ((0, 4), (1,), (4,))]
+)
+def test_choices(condition: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...], dtype: str) -> None:
+    """Numbers that have the scale and zero point of the result already stay as they are."""
+    chosen, result = ramp(condition, "bool"), parameters(0.041, 9, dtype)
+    for own in (parameters(0.031, 10, dtype), result):
+        inputs = [chosen, full(x, dtype), *own, full(y, dtype, 1), *parameters(0.0537, 7, dtype), *result]
+        want = ort_op("QLinearWhere", inputs, {}, outputs=[dtype], **MICROSOFT)
+        check_op("QLinearWhere", *inputs, expected=want, constants=(2, 3, 5, 6, 7, 8), **MICROSOFT)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

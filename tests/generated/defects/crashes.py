@@ -23,7 +23,14 @@ def crash_at_load(model: onnx.ModelProto) -> str:
 
 def crash(model: onnx.ModelProto, values: Values) -> str:
     """Say why onnxruntime would crash at a node, "" if it would not."""
-    return next((reason for site in sites(model, values) if (reason := _reason(site))), "")
+    fixed = {one.name for one in model.graph.initializer}
+    fixed |= {node.output[0] for node in model.graph.node if node.op_type == "Constant"}
+    for site in sites(model, values):
+        if site.operator == "com.microsoft.QLinearWhere" and not fixed.issuperset(site.node.input[index] for index in (3, 6)):
+            return "crashes: a zero point that is not constant, if those of the result are (segmentation fault)"
+        if reason := _reason(site):
+            return reason
+    return ""
 
 
 def _reason(site: Site) -> str:

@@ -54,7 +54,7 @@ def skip_layer_normalization(op: Op) -> list[Info]:
     return [like(op), statistics, statistics, like(op)]
 
 
-@microsoft_rule("FusedMatMul", "TransposeMatMul", "SparseToDenseMatMul")
+@microsoft_rule("FusedMatMul", "TransposeMatMul", "SparseToDenseMatMul", types=(1,))
 def fused_matmul(op: Op) -> list[Info]:
     """Infer a MatMul after `transA`, `transB` and `transBatchA`, `transBatchB`."""
     a, b = _turn(op, op.shape(0), "A"), _turn(op, op.shape(1), "B")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import UNKNOWN, Info, Op
 from ort_lite.shapes import Dim
@@ -62,22 +63,46 @@ def _prompt(op: Op) -> tuple[Dim, Dim]:
     return shape[0], shape[1]
 
 
-@microsoft_rule("BeamSearch", types=("int32", "float32", "float32"))
+def _begun(op: Op, kind: int) -> tuple[Dim, Dim]:
+    """The batch, and the tokens that sequences begin with: the prompt, one token, or those of decoder_input_ids."""
+    if kind != 2:
+        batch, steps = _prompt(op)
+        return batch, 1 if kind == 1 else steps
+    if len(op.shape(0)) != 3:
+        raise op.error("input_ids should have three dimensions, batch, features and steps, with model_type 2 (Whisper)")
+    return op.shape(0)[0], op.shape(10)[1] if op.has(10) else 1
+
+
+def _scores(op: Op) -> DType:
+    """Return the type of scores: that of length_penalty or repetition_penalty."""
+    return next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
+
+
+@microsoft_rule("BeamSearch", types=("int32", _scores, _scores))
 def beam_search(op: Op) -> list[Info]:
     """-> (B, num_return_sequences, max_length), scores of those, of all tokens (max_length - S, B, num_beams, V).
 
     Scores have the type of length_penalty.
     """
+    return _beams(op, op.attr("model_type", 0))
+
+
+def _beams(op: Op, kind: int) -> list[Info]:
     _into_bodies(op, ("decoder", "init_decoder", "encoder"))
-    batch, steps = _prompt(op)
+    batch, begun = _begun(op, kind)
     longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
-    first: Dim = 1 if op.attr("model_type", 0) == 1 else steps
-    penalty = next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
     return [
         op.tensor("int32", (batch, returned, longest)),
-        op.tensor(penalty, (batch, returned)),
-        op.tensor(penalty, (longest - first, batch, beams, _vocabulary(op))),
+        op.tensor(_scores(op), (batch, returned)),
+        op.tensor(_scores(op), (longest - begun, batch, beams, _vocabulary(op))),
     ]
 
 
-RULES = [*greedy_search, *sampling, *beam_search]
+@microsoft_rule("WhisperBeamSearch", types=("int32", _scores, _scores, "float32", _scores))
+def whisper_beam_search(op: Op) -> list[Info]:
+    """Infer as BeamSearch; weights of cross attention, which are left open, and a probability for each of the batch."""
+    silence = op.tensor(_scores(op), op.shape(0)[:1])
+    return [*_beams(op, op.attr("model_type", 2)), op.tensor("float32", None), silence]
+
+
+RULES = [*greedy_search, *sampling, *beam_search, *whisper_beam_search]

@@ -1,6 +1,8 @@
-"""Token searches of com.microsoft: GreedySearch, BeamSearch and Sampling, with a decoder of a few nodes."""
+"""Token searches of com.microsoft: GreedySearch, BeamSearch, WhisperBeamSearch and Sampling, with bodies of a few nodes."""
 
 from typing import Any
+
+import numpy as np
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
@@ -14,7 +16,6 @@ _HEADS, _SIZE = 2, 3
 _PLACES = 16
 """More than a sequence has tokens."""
 TOKENS = TensorType("int32", None)
-SCORES = TensorType("float32", None)
 
 
 def _decoder(draw: Draw, vocabulary: int) -> Any:
@@ -42,8 +43,82 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
     )
 
 
+_FEATURES = 3
+"""Features of a step of an encoder's input. What attention remembers of it are the features themselves, of one head."""
+
+
+_OWN = f"float[B, 1, S, {_SIZE}] present_key_self_0, float[B, 1, S, {_SIZE}] present_value_self_0"
+_PAST, _CROSS = f"float[B, 1, P, {_SIZE}]", f"float[B, 1, L, {_FEATURES}]"
+_MEMORY = """
+    remembered = Gather(memories, tokens)
+    memory = Reshape(remembered, one_head)
+"""
+_LOGITS = """
+    sizes = Shape(present_key_self_0)
+    place = Gather(sizes, axis)
+    of_place = Gather(by_place, place)
+    of_tokens = Gather(by_token, tokens)
+    step = Gather<axis = 2>(steps, first)
+    of_step = MatMul(step, by_step)
+    of_both = Add(of_place, of_step)
+    logits = Add(of_tokens, of_both)
+"""
+
+
+def _whisper_encoder(vocabulary: int) -> str:
+    """Return a body that gives features as what attention remembers of them, and has the decoder's first turn in it."""
+    return f"""
+        encoder (float[B, {_FEATURES}, L] encoder_input_ids, int32[B, S] decoder_input_ids)
+            => (float[B, S, {vocabulary}] logits, float[B, L, {_FEATURES}] encoder_hidden_states, {_OWN},
+                {_CROSS} present_key_cross_0, {_CROSS} present_value_cross_0)
+        {{
+            encoder_hidden_states = Transpose<perm = [0, 2, 1]>(encoder_input_ids)
+            steps = Reshape(encoder_hidden_states, one_head_of_steps)
+            present_key_cross_0 = Identity(steps)
+            present_value_cross_0 = Identity(steps)
+            tokens = Identity(decoder_input_ids)
+            {_MEMORY}
+            present_key_self_0 = Identity(memory)
+            present_value_self_0 = Identity(memory)
+            {_LOGITS}
+        }}
+    """
+
+
+def _whisper_decoder(vocabulary: int) -> str:
+    return f"""
+        decoder (int32[B, 1] input_ids, {_PAST} past_key_self_0, {_PAST} past_value_self_0,
+                {_CROSS} past_key_cross_0, {_CROSS} past_value_cross_0)
+            => (float[B, 1, {vocabulary}] logits, {_OWN})
+        {{
+            tokens = Identity(input_ids)
+            steps = Identity(past_value_cross_0)
+            {_MEMORY}
+            present_key_self_0 = Concat<axis = 2>(past_key_self_0, memory)
+            present_value_self_0 = Concat<axis = 2>(past_value_self_0, memory)
+            {_LOGITS}
+        }}
+    """
+
+
+def _whisper_bodies(draw: Draw, vocabulary: int) -> dict[str, Any]:
+    """Return an encoder and a decoder whose logits depend on a token, its position and the first step of the features."""
+    tables = {
+        "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
+        "by_place": between(-1, 1)(draw.rng, (_PLACES, vocabulary), "float32"),
+        "by_step": between(-1, 1)(draw.rng, (_FEATURES, vocabulary), "float32"),
+        "memories": between(-1, 1)(draw.rng, (vocabulary, _SIZE), "float32"),
+        "one_head": np.array([0, 1, -1, _SIZE]),
+        "one_head_of_steps": np.array([0, 1, -1, _FEATURES]),
+        "axis": np.array(2),
+        "first": np.array(0),
+    }
+    texts = {"encoder": _whisper_encoder(vocabulary), "decoder": _whisper_decoder(vocabulary)}
+    return {name: parse_graph(text, tables) for name, text in texts.items()}
+
+
 class _SearchOperands:
-    """The sizes and operands that the three searches share. Every sequence has a token that it may begin with.
+    """The sizes and operands that the searches share. Every sequence has a token that it may begin with.
 
     Most searches run to the end, because the rest of an early-ended result is padding here, and undefined in onnxruntime.
     """
@@ -66,8 +141,8 @@ class _SearchOperands:
         """Return the length before which no sequence ends."""
         return self.number(self.longest) if self.draw.chance(0.7) else self.maybe(self.draw.integer(0, self.longest))
 
-    def penalty(self) -> str:
-        return self.maybe(self.draw.choice((0.5, 1.0, 1.5)), "float32")
+    def penalty(self, dtype: str = "float32") -> str:
+        return self.maybe(self.draw.choice((0.5, 1.0, 1.5)), dtype)
 
     def vocabulary_mask(self, *shape: int) -> str:
         if not self.masked or self.draw.chance(0.4):
@@ -131,23 +206,32 @@ def sampling(draw: Draw) -> NodeProposal:
     )
 
 
-@recipe("BeamSearch", domain=MICROSOFT)
+@recipe("BeamSearch", "WhisperBeamSearch", domain=MICROSOFT)
 def beam_search(draw: Draw) -> NodeProposal:
-    """Draw a prompt, a decoder, and a number of beams that is at least the number of returned sequences."""
+    """Draw a prompt or features, bodies, and a number of beams that is at least the number of returned sequences."""
     search = _SearchOperands(draw)
+    own, whisper = draw.op_type == "WhisperBeamSearch", draw.types["F"] != "int32"
     beams = draw.integer(1, 3)
     operands = [
-        search.prompt,
-        search.number(search.longest),
+        draw.tensor(0, (search.batch, _FEATURES, draw.integer(1, 4)), between(-1, 1)) if whisper else search.prompt,
+        search.number(search.longest + whisper),
         search.least(),
         search.number(beams),
         search.number(draw.integer(1, beams)),
-        search.number(draw.choice((-1.0, 0.0, 1.0, 2.0)), "float32"),
-        search.penalty(),
+        search.number(draw.choice((-1.0, 0.0, 1.0, 2.0)), draw.types["T"]),
+        search.penalty(draw.types["T"]),
         search.vocabulary_mask(),
         search.vocabulary_mask(search.batch),
-        search.attention_mask(),
+        "" if whisper else search.attention_mask(),
+        search.prompt if whisper else "",
     ]
+    if own:
+        operands += ["", "", "", search.maybe(draw.choice((0.5, 2.0)), draw.types["T"])]
     outputs = draw.integer(1, 3)
+    attributes = search.attributes()
+    if whisper:
+        attributes.pop("init_decoder", None)
+        attributes |= {"model_type": draw.maybe(2) if own else 2, **_whisper_bodies(draw, search.vocabulary)}
     early = draw.maybe(draw.integer(0, 1))
-    return call(operands, outputs, types=[TOKENS, SCORES, SCORES][:outputs], early_stopping=early, **search.attributes())
+    scores = TensorType(draw.types["T"], None)
+    return call(operands, outputs, types=[TOKENS, scores, scores][:outputs], early_stopping=early, **attributes)

@@ -113,12 +113,13 @@ def fused_gemm(draw: Draw) -> NodeProposal:
     )
 
 
-@recipe("FusedMatMul", domain=MICROSOFT)
+@recipe("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(draw: Draw) -> NodeProposal:
     """Draw a product. transBatchA and transBatchB use the first axis as rows, and then both operands have the same rank."""
     m, n, k = (draw.size() for _ in range(3))
     batch = draw.shape(0, 2, most=3, least=1)
-    swaps = (bool(batch) and draw.chance(0.3), bool(batch) and draw.chance(0.3))
+    may_swap = bool(batch) and draw.has_attribute("transBatchA")
+    swaps = (may_swap and draw.chance(0.3), may_swap and draw.chance(0.3))
     other = batch if any(swaps) or draw.chance(0.5) else draw.choice((batch[1:], tuple(1 for _ in batch)))
     turns = draw.chance(0.4), draw.chance(0.4)
     a = (k, m) if turns[0] else (m, k)
@@ -127,8 +128,8 @@ def fused_matmul(draw: Draw) -> NodeProposal:
         [draw.tensor(0, _with_batch(batch, a, swaps[0])), draw.tensor(1, _with_batch(other, b, swaps[1]))],
         transA=int(turns[0]) or draw.maybe(0),
         transB=int(turns[1]) or draw.maybe(0),
-        transBatchA=int(swaps[0]) or draw.maybe(0, 0.3),
-        transBatchB=int(swaps[1]) or draw.maybe(0, 0.3),
+        transBatchA=int(swaps[0]) or draw.maybe(0, 0.3 if may_swap else 0),
+        transBatchB=int(swaps[1]) or draw.maybe(0, 0.3 if may_swap else 0),
         alpha=draw.maybe(draw.number()),
     )
 

@@ -1,7 +1,5 @@
 """Operators of com.microsoft on quantized tensors."""
 
-from typing import Any
-
 import numpy as np
 
 from ort_lite.testing.generator.arrays import Contents, between
@@ -38,6 +36,17 @@ def q_linear_binary(draw: Draw) -> NodeProposal:
             *level(draw, 6, optional=True),
         ]
     )
+
+
+@recipe("QLinearWhere", domain=MICROSOFT)
+def q_linear_where(draw: Draw) -> NodeProposal:
+    """Draw a condition and two quantized operands, whose shapes broadcast. Zero points that are fed crash onnxruntime at times."""
+    shape, constant = draw.shape(0, 4), draw.chance(0.8) or None
+    operands = [draw.tensor(0, shape)]
+    for index in (1, 4):
+        operands.append(integer_operand(draw, index, draw.broadcastable(shape, wider=False)))
+        operands += [draw.tensor(index + 1, (), SCALES), draw.tensor(index + 2, (), WHOLE, constant)]
+    return call([*operands, *level(draw, 7)])
 
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
@@ -137,6 +146,15 @@ def q_linear_conv(draw: Draw) -> NodeProposal:
 
 
 # --- Products
+@recipe("MatMulInteger16", domain=MICROSOFT)
+def matmul_integer16(draw: Draw) -> NodeProposal:
+    """Draw a product of matrices, whose batches broadcast."""
+    m, n, k = (draw.size() for _ in range(3))
+    batch = draw.shape(0, 2, most=3)
+    operands = [integer_operand(draw, 0, (*batch, m, k)), integer_operand(draw, 1, (*draw.choice((batch, batch[1:])), k, n))]
+    return call(operands)
+
+
 @recipe("QGemm", domain=MICROSOFT)
 def q_gemm(draw: Draw) -> NodeProposal:
     """Draw a product whose result is float32 unless it has a scale and a zero point, whose type it then has."""
@@ -258,40 +276,3 @@ def _convert(draw: Draw, x: str, typed_by: int) -> NodeProposal:
     zero = draw.tensor(2, parameters, between(0, 0) if is_wide else WHOLE) if needs or draw.chance(0.7) else ""
     scale = draw.tensor(1, parameters, SCALES)
     return call([x, scale, zero], axis=axis if along else draw.maybe(axis, 0.3))
-
-
-@recipe("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(draw: Draw) -> NodeProposal:
-    """Draw an LSTM whose weights, with their scales and zero points, are constant."""
-    steps, batch, width, size = (draw.integer(1, 4) for _ in range(4))
-    direction = draw.choice(("forward", "reverse", "bidirectional"))
-    both = 2 if direction == "bidirectional" else 1
-    parameters: Shape = (both, 4 * size) if draw.chance(0.3) else (both,)
-    state: Shape = (both, batch, size)
-    weights = [draw.tensor(index, (both, rows, 4 * size), WHOLE, True) for index, rows in ((1, width), (2, size))]
-    zeros = between(0, 0) if draw.kind(1) == "int8" and draw.chance(0.7) else WHOLE  # onnxruntime takes no others with int8
-    operands = [
-        draw.tensor(0, (steps, batch, width)),
-        *weights,
-        draw.tensor(3, (both, 8 * size)) if draw.chance(0.6) else "",
-        draw.tensor(4, (batch,), between(1, steps)) if draw.chance(0.3) else "",
-        *(draw.tensor(index, state) if draw.chance(0.4) else "" for index in (5, 6)),
-        draw.tensor(7, (both, 3 * size)) if draw.chance(0.3) else "",
-    ]
-    for index in (8, 10):
-        operands += [
-            draw.tensor(index, parameters, between(0.005, 0.02), True),
-            draw.tensor(index + 1, parameters, zeros, True),
-        ]
-    outputs = draw.choice(((True, True, True), (True,), (False, True), (True, False, True)))
-    return call(operands, outputs, **_cell(draw, direction, both), hidden_size=size)
-
-
-def _cell(draw: Draw, direction: str, directions: int) -> dict[str, Any]:
-    activations = ["Sigmoid", "Tanh", draw.choice(("Tanh", "Relu", "Softsign"))] * directions
-    return {
-        "direction": direction if direction != "forward" else draw.maybe(direction),
-        "activations": draw.maybe(activations, 0.4),
-        "clip": draw.maybe(draw.choice((0.5, 2.0)), 0.2),
-        "input_forget": draw.maybe(draw.integer(0, 1), 0.2),
-    }

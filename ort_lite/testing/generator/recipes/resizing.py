@@ -128,6 +128,7 @@ def upsample(draw: Draw) -> NodeProposal:
 
 
 @recipe("GridSample")
+@recipe("GridSample", domain="com.microsoft")
 def grid_sample(draw: Draw) -> NodeProposal:
     """Draw an image and a grid, from version 20 on also volumes. Elements that are not numbers are picked, not interpolated."""
     x = image(draw, low=4, high=4 if draw.version < 20 or draw.chance(0.7) else 5)

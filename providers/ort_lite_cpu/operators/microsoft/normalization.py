@@ -217,7 +217,7 @@ def embed_layer_normalization(op: NodeLowering) -> None:
     shape, epsilon = Embeddings(*sizes), float(op.attr("epsilon", 1e-12))
     op.emit(embed, operands, g=shape, epsilon=epsilon, types=types, work=y.size * 2, message=_no_embedding)
     if op.wants(1):
-        _mask_index(op)
+        emit_mask_index(op)
 
 
 def _no_embedding(failure: "Failure") -> str:
@@ -233,7 +233,7 @@ def _no_embedding(failure: "Failure") -> str:
     return f"there are {steps} steps, and {places} positions in {failure.name(3)!r}"
 
 
-def _mask_index(op: NodeLowering) -> None:
+def emit_mask_index(op: NodeLowering) -> None:
     """Emit output 1: the number of steps of each row that count; 0 without a mask."""
     index = op.output(1)
     if op.has(7):

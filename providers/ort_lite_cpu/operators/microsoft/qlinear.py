@@ -7,6 +7,7 @@ operator documentation, QLinearAdd-1 and so on.
 from functools import partial
 
 from ort_lite.dtypes import DType
+from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, reread
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
@@ -57,6 +58,17 @@ def qlinear_binary(op: NodeLowering) -> None:
     text = f'quantize(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
     zero = _zero(op, 7)
     formula(text, _input(op, 0), y=_input(op, 3), scale=_one(op, 6), zero=0.0 if zero is None else zero).define(op)
+
+
+@operator("QLinearWhere", domain="com.microsoft", types=frozenset({"bool"}))
+def qlinear_where(op: NodeLowering) -> None:
+    """Emit QLinearWhere of a condition, x, scale, zero point, the same of y, scale and zero point of the result; broadcast."""
+    own = _one(op, 7), _one(op, 8)
+    sides = []
+    for index in (1, 4):
+        alike = isinstance(own[0], float) and own == (_one(op, index + 1), _one(op, index + 2))
+        sides.append(op.raw(index) if alike else quantize(op, _input(op, index), *own, _dtype(op)).tensor(_dtype(op)))
+    define(op, "select({0}, {1}, {2})", [op.raw(0), *sides])
 
 
 @operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)

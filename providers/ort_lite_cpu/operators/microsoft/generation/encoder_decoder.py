@@ -1,7 +1,8 @@
-"""Encoders and decoders, such as T5: `encoder` sees the input once, `decoder` then makes a sequence of its own.
+"""Encoders and decoders, such as T5 and Whisper: `encoder` sees the input once, `decoder` then makes a sequence of its own.
 
-Of two kinds. An encoder with decoder_input_ids has the decoder's first turn in it: it gives logits, the hidden states, and what
-attention to itself and to the encoder remembers. One without gives only what attention to the encoder remembers.
+There are two kinds. An encoder with decoder_input_ids has the decoder's first turn in it: it gives logits, the hidden states, and what
+attention to itself and to the encoder remembers. One without gives only what attention to the encoder remembers. That of Whisper
+has decoder_input_ids, reads features in place of tokens, and no mask.
 """
 
 from collections.abc import Sequence
@@ -27,37 +28,42 @@ class _Layout(NamedTuple):
     """The decoder reads whole sequences, not their last token."""
     joined: bool
     """The encoder has the decoder's first turn in it."""
+    features: bool
+    """The encoder reads features, and neither body reads a mask."""
     cache: Cache
 
 
-def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -> Form:
-    """Build the search of [decoder, encoder]."""
-    layout = _layout(op, *graphs)
+def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured], features: bool) -> Form:
+    """Build the search of [decoder, encoder]. features: those of Whisper."""
+    layout = _layout(op, graphs[0], graphs[1], features)
     decoder, encoder = bodies
 
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
-        if settings.start < 0:
+        if settings.start < 0 and settings.starts is None:
             raise settings.error("decoder_start_token_id is missing; a search with an encoder begins with that token")
         return _EncoderDecoderRun(settings, bind_bodies((encoder, decoder), captured), layout, prompt, mask)
 
     return form
 
 
-def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
+def _layout(op: NodeLowering, decoder: Graph, encoder: Graph, features: bool) -> _Layout:
     """Raise InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
-    node, joined = op.node, len(encoder.inputs) == 3
-    wanted = ["encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"]
+    node, joined = op.node, features or len(encoder.inputs) == 3
+    masks = [] if features else ["encoder_attention_mask"]
     if joined:
-        check_names(node, encoder, wanted, ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"])
+        made = ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"]
+        check_names(node, encoder, ["encoder_input_ids", *masks, "decoder_input_ids"], made)
     else:
-        check_names(node, encoder, wanted[:2], ["present_key_cross_0", "present_value_cross_0"])
-    check_names(node, decoder, ["input_ids", "encoder_attention_mask"], ["logits"])
-    first_past = 3 if len(decoder.inputs) > 2 and decoder.inputs[2].name == "encoder_hidden_states" else 2
+        check_names(node, encoder, ["encoder_input_ids", *masks], ["present_key_cross_0", "present_value_cross_0"])
+    check_names(node, decoder, ["input_ids", *masks], ["logits"])
+    first_past = 1 + len(masks)
+    if len(decoder.inputs) > first_past and decoder.inputs[first_past].name == "encoder_hidden_states":
+        first_past += 1
     pasts, presents, layers = len(decoder.inputs) - first_past, len(decoder.outputs) - 1, (len(decoder.outputs) - 1) // 2
     if layers and pasts in (4 * layers + 1, 4 * layers + 3):
         raise op.reject(SHARED)
     given = len(encoder.outputs) - 2 if joined else len(encoder.outputs) + 2 * layers
-    if presents % 2 or not layers or pasts != 4 * layers or given != pasts or (first_past == 3 and not joined):
+    if presents % 2 or not layers or pasts != 4 * layers or given != pasts or (first_past > 1 + len(masks) and not joined):
         raise InvalidGraph(
             f"{node}: its body {decoder.name!r} has {pasts} inputs of its past and {presents} present outputs, its body "
             f"{encoder.name!r} {len(encoder.inputs)} inputs and {len(encoder.outputs)} outputs; four, two and, beside logits and "
@@ -66,7 +72,7 @@ def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
     type_ = decoder.inputs[0].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     whole = shape is None or len(shape) != 2 or shape[1] != 1
-    return _Layout(first_past, layers, whole, joined, cache_of(node, decoder, first_past, 4))
+    return _Layout(first_past, layers, whole, joined, features, cache_of(node, decoder, first_past, 4))
 
 
 class _EncoderDecoderRun:
@@ -74,25 +80,30 @@ class _EncoderDecoderRun:
 
     def __init__(self, settings: Settings, bodies: Sequence[Body], layout: _Layout, prompt: Array, mask: Array | None) -> None:
         self._settings, (self._encoder, self._decoder), self._layout = settings, bodies, layout
-        self._prompt, self._mask = prompt, _mask_of(prompt, settings.pad) if mask is None else mask
+        self._prompt, self._masks = (
+            prompt,
+            [] if layout.features else [_mask_of(prompt, settings.pad) if mask is None else mask],
+        )
         self._fixed: list[Array] = []
         self._past: list[Array] = []
         self._cross: list[Array] = []
 
     def begin(self) -> tuple[Array, Array]:
         """Begin in onnxruntime's order: rows of the batch are repeated behind the encoder, which sees each once."""
-        layout, beams = self._layout, self._settings.beams
-        starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
-        found = self._encoder([self._prompt, self._mask, starts] if layout.joined else [self._prompt, self._mask])
+        layout, beams, starts = self._layout, self._settings.beams, self._settings.starts
+        if starts is None:
+            starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
+        given = [self._prompt, *self._masks]
+        found = self._encoder([*given, starts] if layout.joined else given)
         compute = self._settings.compute
-        spread = [compute(beams * x.size, np.repeat, x, beams, 0) for x in (starts, self._mask, *found)]
-        sequences, mask = spread[:2]
+        sequences, *spread = [compute(beams * x.size, np.repeat, x, beams, 0) for x in (starts, *self._masks, *found)]
+        masks, rest = spread[: len(self._masks)], spread[len(self._masks) :]
         if layout.joined:
-            logits, hidden, *pasts = spread[2:]
-            self._fixed = [mask, hidden][: layout.first_past - 1]
+            logits, hidden, *pasts = rest
+            self._fixed = [*masks, hidden][: layout.first_past - 1]
             self._past, self._cross = pasts[: 2 * layout.layers], pasts[2 * layout.layers :]
             return sequences, logits
-        self._fixed, self._cross = [mask], spread[2:]
+        self._fixed, self._cross = masks, rest
         empty = np.zeros((len(sequences), layout.cache.heads, 0, layout.cache.size), layout.cache.dtype)
         self._past = [empty] * (2 * layout.layers)
         return sequences, self._call(sequences)

@@ -3,15 +3,16 @@
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.operators.microsoft.generation.settings import Settings
-
-LOWEST = np.finfo(np.float32).min
-"""The score of a token that must not be chosen: finite, so that sums and differences stay numbers."""
+from ort_lite_cpu.operators.microsoft.generation.settings import LOWEST, Settings
+from ort_lite_cpu.operators.microsoft.generation.timestamps import pair_timestamps
 
 
-def log_softmax(logits: Array) -> Array:
-    """Return the logarithms of the softmax of each row, (rows, V), float32."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
+def log_softmax(settings: Settings, logits: Array) -> Array:
+    """Return the logarithms of the softmax of each row, (rows, V), float32. Raises InvalidArgument where the largest is infinite."""
+    largest = logits.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise settings.error("its body gives logits that are infinite: no token has a probability")
+    shifted = logits - largest
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float32)
 
 
@@ -35,6 +36,10 @@ def process_scores(settings: Settings, scores: Array, sequences: Array, first: b
         scores /= np.float32(s.temperature)
     if s.presence_mask is not None:
         scores -= np.repeat(s.presence_mask, s.beams, axis=0) * np.float32(s.presence_penalty)
+    if s.timestamps is not None:
+        for row, sequence in zip(scores, sequences, strict=True):
+            s.pace.check()
+            pair_timestamps(s, s.timestamps, row, sequence)
 
 
 def _penalize_repeats(settings: Settings, scores: Array, sequences: Array) -> None:

@@ -13,11 +13,24 @@ from ort_lite_cpu.run.pace import CHEAP, Pace
 
 T = TypeVar("T")
 
+LOWEST = np.finfo(np.float32).min
+"""The score of a token that must not be chosen: finite, so that sums and differences stay numbers."""
+
 MOST_BEAMS = 128
 """The largest number of beams, as in onnxruntime: nearly all of more beams would be copies of one another."""
 
 MOST_TOKENS = 4096
 """The longest sequence, as in onnxruntime: each has room for so many tokens from the beginning."""
+
+
+class Timestamps(Record):
+    """Token ids of Whisper; those from `first` on are timestamps. -1: there is no such token."""
+
+    first: int
+    translate: int
+    transcribe: int
+    start_of_lm: int
+    no_timestamps: int
 
 
 class Settings(Record, eq=False):
@@ -47,6 +60,12 @@ class Settings(Record, eq=False):
     """The number of beams in an output."""
     length_penalty: float = 1.0
     early_stopping: bool = False
+    starts: Array | None = None
+    """The tokens (B, S) that an encoder-decoder begins with in place of `start`."""
+    timestamps: Timestamps | None = None
+    """The tokens that pair timestamps, if they do."""
+    silence: int = -1
+    """The token whose probability in the first turn is an output, -1 for none."""
 
     def error(self, message: str) -> InvalidArgument:
         """Return the error that names the node."""
@@ -71,11 +90,9 @@ def scalar(node: Node, name: str, array: Array | None, default: float) -> Any:
     return array.reshape(-1)[0].item()
 
 
-def check_settings(settings: Settings, prompt: Array, length: int) -> Settings:
-    """Return the settings. Raises InvalidArgument for those that contradict each other or input_ids (B, S), of which `length` count."""
-    s, (batch, columns) = settings, prompt.shape
-    if columns == 0:
-        raise s.error(f"input_ids have shape {prompt.shape}; a prompt of one token or more is expected")
+def check_settings(settings: Settings, batch: int, length: int) -> Settings:
+    """Return the settings. Raises InvalidArgument for those that contradict each other, or `batch` prompts of `length` tokens."""
+    s = settings
     if s.max_length > MOST_TOKENS:
         raise s.error(f"max_length is {s.max_length}; a number up to {MOST_TOKENS} is expected")
     if s.max_length <= length:
@@ -88,6 +105,10 @@ def check_settings(settings: Settings, prompt: Array, length: int) -> Settings:
         raise s.error(f"num_beams is {s.beams}; a number from 1 to {MOST_BEAMS} is expected")
     if not 1 <= s.returned <= s.beams:
         raise s.error(f"num_return_sequences is {s.returned}; a number from 1 to num_beams ({s.beams}) is expected")
+    if s.timestamps is not None and not 0 < s.timestamps.first < s.vocabulary:
+        raise s.error(
+            f"beginning_timestamp_token_id is {s.timestamps.first}; a number from 1 to {s.vocabulary - 1} is expected"
+        )
     _fits(s, "vocab_mask", s.vocab_mask, (s.vocabulary,))
     _fits(s, "prefix_vocab_mask", s.prefix_vocab_mask, (batch, s.vocabulary))
     _fits(s, "presence_mask", s.presence_mask, (batch, s.vocabulary))
