@@ -76,9 +76,9 @@ class GuardedRun(SegmentRun):
 
     __slots__ = ("both",)
 
-    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
+    def __init__(self, segment: Segment, binder: Binder, *rest: Any) -> None:
         self.both = BothSides(segment)
-        super().__init__(segment, self.both, needs)
+        super().__init__(segment, self.both, *rest)
 
     def run(self, bound: Bound, places: Sequence[Any], lease: RunContext, options: RunOptions | None) -> None:
         self._look(options)

@@ -43,7 +43,8 @@ def column(rows: int, *texts: str) -> Array:
 
 
 def hot(x: Array, names: list[str]) -> Array:
-    return (x == np.array(names, object)).astype(np.float32)
+    made: Array = (x == np.array(names, object)).astype(np.float32)
+    return made
 
 
 def steps(program: Program) -> tuple[int, int]:
