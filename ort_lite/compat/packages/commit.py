@@ -38,7 +38,8 @@ def commit_in_place(package: Package, dense: bool) -> None:
         package.manifest["components"][name] = inlined.body
     for component in package.components.values():
         if component.file:
-            package.rules.resolve(root, component.file if package.rules.external else os.path.relpath(component.file, root))
+            package.rules.check(os.path.realpath(os.path.dirname(component.file)))
+            _make_folder(os.path.dirname(component.file))
             _replace_file(component.file, indented(component.body))
     _replace_file(os.path.join(root, MANIFEST), indented(package.manifest))
     package.pending.clear()

@@ -73,9 +73,7 @@ class ModelPackage:
         self._package()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -170,14 +168,10 @@ class ModelPackage:
         component = package.component(str(component_name))
         body = copy.deepcopy(component.body)
         _set_metadata(body if count == 1 else _variant_body(package, body, component.name, str(variant_name)), json)
-        variants = {
-            name: each.replace(body=body["variants"][name]) for name, each in component.variants.items()
-        }
+        variants = {name: each.replace(body=body["variants"][name]) for name, each in component.variants.items()}
         self._store(component.replace(body=body, variants=variants))
 
-    def commit(
-        self, dest_root: Text | None = None, mode: ModelPackageWriteMode = ModelPackageWriteMode.PRESERVE
-    ) -> None:
+    def commit(self, dest_root: Text | None = None, mode: ModelPackageWriteMode = ModelPackageWriteMode.PRESERVE) -> None:
         """Write the package in place, or to an empty or new folder, which is its folder from then on.
 
         Sources of shared assets must exist until then. Folders of variants are not copied.
@@ -267,9 +261,7 @@ class ModelPackage:
             del body["executor_info"]
         self._replace_variant(component_name, variant_name, body, orphan=False)
 
-    def _replace_variant(
-        self, component_name: str, name: str, body: dict[str, Any] | None, orphan: bool = True
-    ) -> None:
+    def _replace_variant(self, component_name: str, name: str, body: dict[str, Any] | None, orphan: bool = True) -> None:
         """Set a variant, or remove it if `body` is None. Its old folder becomes an orphan unless it is still used."""
         package = self._package()
         component = package.component(component_name)

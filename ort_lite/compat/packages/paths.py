@@ -42,12 +42,15 @@ class Rules(Record):
         real = os.path.realpath(joined) if there or self.root else os.path.normpath(joined)
         if not self.links and self.root and real != os.path.normpath(joined):
             raise InvalidArgument(f"model package: {joined!r} has a symbolic link on its way, and follow_symlinks is False")
+        self.check(real)
+        return real
+
+    def check(self, real: str) -> None:
+        """Raise InvalidArgument for a real path outside of the package, unless the caller allows it."""
         if not self.external and self.root and not is_below(self.root, real):
             raise InvalidArgument(
-                f"model package: {path!r} leads to {real!r}, outside of the package {self.root!r}; "
-                f"allow_external_paths=True allows that"
+                f"model package: {real!r} is outside of the package {self.root!r}; allow_external_paths=True allows that"
             )
-        return real
 
     def read(self, path: str) -> str:
         """Return the text of a file that `resolve` returned. Raises NoSuchFile, Unreadable, and InvalidArgument if it is too large."""
@@ -105,6 +108,6 @@ def as_text(value: object, what: str) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
         raise InvalidType(f"model package: {what} came as {type(value).__name__}, expected str")
-    if "\0" in text or not text.isascii() and text.encode("utf-8", "replace").decode() != text:
+    if "\0" in text or (not text.isascii() and text.encode("utf-8", "replace").decode() != text):
         raise InvalidArgument(f"model package: {what} {text!r} has a null character or is not Unicode text")
     return text
