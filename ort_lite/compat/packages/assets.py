@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_lite.compat.packages.json_text import as_object
 from ort_lite.compat.packages.paths import ASSETS, Rules, folder_of, is_uri, split_uri, uri_of
-from ort_lite.errors import Fail, InvalidArgument, NoSuchFile, Unreadable
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile, OrtLiteError, Unreadable
 from ort_lite.load.files import open_below, words
 from ort_lite.native.checkpoint import checkpoint
 
@@ -37,6 +37,8 @@ def copy_asset(uri: str, source: str, assets: str) -> None:
         if found != uri:
             raise Fail(f"shared asset {source!r} changed: its hash is {found}, expected {uri}")
         os.rename(staged, target)
+    except OrtLiteError:
+        raise
     except OSError as error:
         raise Unreadable(f"shared asset {source!r} cannot be copied to {target!r}: {words(error)}") from error
     finally:
@@ -69,6 +71,8 @@ def _hash(root: str, name: str, target: str | None) -> str:
                     digest.update(piece)
                     copy.write(piece)
             file.check()
+    except OrtLiteError:
+        raise
     except OSError as error:
         raise Unreadable(f"shared asset: {path!r} cannot be copied or hashed: {words(error)}") from error
     return digest.hexdigest()

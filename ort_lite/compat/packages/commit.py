@@ -12,7 +12,7 @@ from ort_lite.compat.packages.assets import copy_asset
 from ort_lite.compat.packages.json_text import indented
 from ort_lite.compat.packages.manifest import COMPONENT, MANIFEST, Component, Package, read_package
 from ort_lite.compat.packages.paths import ASSETS, Rules, is_below
-from ort_lite.errors import Fail, Unreadable
+from ort_lite.errors import Fail, OrtLiteError, Unreadable
 from ort_lite.load.files import words
 
 _GRACE = 60.0
@@ -65,8 +65,10 @@ def commit_to(package: Package, folder: str, dense: bool) -> Package:
         if os.path.exists(target):
             os.rmdir(target)
         os.rename(staged, target)
+    except OrtLiteError:
+        raise
     except OSError as error:
-        raise error if isinstance(error, Fail) else _failure(target, error) from error
+        raise _failure(target, error) from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return read_package(target, package.rules.external, package.rules.links, package.strict)

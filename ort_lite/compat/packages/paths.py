@@ -3,7 +3,7 @@
 import os
 import re
 
-from ort_lite.errors import InvalidArgument, InvalidType, NoSuchFile, Unreadable
+from ort_lite.errors import InvalidArgument, InvalidType, NoSuchFile, OrtLiteError, Unreadable
 from ort_lite.load.files import open_below, open_file, words
 from ort_lite.record import Record
 
@@ -62,6 +62,8 @@ class Rules(Record):
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InvalidArgument(f"model package: {path!r} is not UTF-8: {error}") from error
+        except OrtLiteError:
+            raise
         except FileNotFoundError as error:
             raise NoSuchFile(f"model package: {path!r} cannot be read: {words(error)}") from error
         except OSError as error:
