@@ -37,12 +37,12 @@ class Rules(Record):
             _check_portable(path)
         joined = os.path.join(base, path)
         there = os.path.exists(joined)
-        if must_exist and not there:
-            raise NoSuchFile(f"model package: {joined!r} does not exist")
         real = os.path.realpath(joined) if there or self.root else os.path.normpath(joined)
+        self.check(real)
         if not self.links and self.root and real != os.path.normpath(joined):
             raise InvalidArgument(f"model package: {joined!r} has a symbolic link on its way, and follow_symlinks is False")
-        self.check(real)
+        if must_exist and not there:
+            raise NoSuchFile(f"model package: {joined!r} does not exist")
         return real
 
     def check(self, real: str) -> None:
