@@ -380,15 +380,18 @@ def test_given_options_win_and_unknown_entries_are_ignored(api: Any, tmp_path: P
         session.get_session_options().get_session_config_entry("session.set_denormal_as_zero")
 
 
+WRONG_TEXTS: list[Any] = [3, None, b"c"]
+
+
 def test_a_closed_package_and_wrong_types(tmp_path: Path) -> None:
     root = put(tmp_path, {"a": VARIANT})
     with ort_lite.ModelPackage.open(Path(root)) as package:
-        for wrong in (3, None, b"c"):
+        for wrong in WRONG_TEXTS:
             with pytest.raises(TypeError, match="expected str"):
-                package.set_component_inline(wrong, "{}")  # type: ignore[arg-type]
+                package.set_component_inline(wrong, "{}")
         with pytest.raises(InvalidArgument, match="null character"):
             package.set_component_inline("a\0b", '{"variants": {}}')
     with pytest.raises(ValueError, match="closed"):
         package.get_info()
     with pytest.raises(TypeError, match="expected SessionOptions"):
-        ort_lite.ModelPackageOptions({})  # type: ignore[arg-type]
+        ort_lite.ModelPackageOptions(WRONG_TEXTS[0])

@@ -22,7 +22,7 @@ _PATHS = (config_keys.INITIALIZERS_FOLDER, config_keys.CONTEXT_PATH, "ep.context
 
 
 class Opening(Record):
-    """What opens the session of a variant. Paths are not resolved yet; `model_file` is "" if the variant names none."""
+    """The model file and the options for a session of a variant. `model_file` is "" if the variant names none."""
 
     model_file: str = ""
     session_options: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class ModelPackageComponentContext:
 
 
 def read_opening(package: Package, variant: Variant) -> Opening:
-    """Read what opens a variant's session. Raises InvalidArgument and Fail for values of other types."""
+    """Read the model file and options of a variant, with paths as they are written. Raises InvalidArgument for other types."""
     where = f"variant {variant.name!r}: executor_info['ort']"
     text = executor_info(variant, package.rules, must_exist=True).get("ort")
     if text is None:

@@ -1,4 +1,4 @@
-"""What a model package says: manifest.json, components and variants, checked while they are read."""
+"""The manifest, components and variants of a model package, checked while they are read."""
 
 import os
 import re
@@ -67,7 +67,8 @@ class Package(Record, frozen=False):
         """Return the path of a reference, which starts at `base` or at the package."""
         root = self.rules.root
         start = root if base is None else os.path.realpath(base) if root else base
-        return resolve_reference(text, start, self.rules, self.assets(), must_exist)
+        assets = self.assets() if text.startswith("sha256:") else {}
+        return resolve_reference(text, start, self.rules, assets, must_exist)
 
     def component(self, name: str) -> Component:
         """Return a component. Raises NoSuchFile, as onnxruntime does."""

@@ -29,7 +29,7 @@ Text = str | os.PathLike[str]
 
 
 class ModelPackageWriteMode(NamedNumber):
-    """Where `ModelPackage.commit` writes components: to the files that they have, or all into the manifest."""
+    """The places of components for `ModelPackage.commit`: the files that they have, or all in the manifest."""
 
     PRESERVE = 0
     DENSE = 1
