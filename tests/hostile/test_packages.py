@@ -55,7 +55,7 @@ OUTSIDE: dict[str, Callable[[str], dict[str, Any]]] = {
     "a component": lambda out: {"components": {"c": f"{out}/component.json"}},
     "a shared asset": lambda out: {"shared_assets": {ASSET: out}, "info": {"model_file": f"{ASSET}/m.onnx"}},
 }
-WAYS = {
+WAYS: dict[str, Callable[[Path], str]] = {
     "up": lambda package: "../../outside",
     "up from inside": lambda package: "v/../../../outside",
     "absolute": lambda package: str(package.parent / "outside"),
