@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.compat.global_threads import set_global_thread_pool_sizes as set_global_thread_pool_sizes
     from ort_lite.compat.inference_session import InferenceSession as InferenceSession
     from ort_lite.compat.io_binding import IOBinding as IOBinding
+    from ort_lite.compat.log_callback import set_default_logger_callback as set_default_logger_callback
     from ort_lite.compat.model_compiler import ModelCompiler as ModelCompiler
     from ort_lite.compat.model_compiler import OrtCompileApiFlags as OrtCompileApiFlags
     from ort_lite.compat.model_compiler import OrtExternalInitializerInfo as OrtExternalInitializerInfo
@@ -103,6 +104,11 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.compat.ort_options import SessionOptions as SessionOptions
     from ort_lite.compat.ort_value import OrtValue as OrtValue
     from ort_lite.compat.ort_value_vector import OrtValueVector as OrtValueVector
+    from ort_lite.compat.packages.context import ModelPackageComponentContext as ModelPackageComponentContext
+    from ort_lite.compat.packages.context import ModelPackageContext as ModelPackageContext
+    from ort_lite.compat.packages.package import ModelPackage as ModelPackage
+    from ort_lite.compat.packages.package import ModelPackageWriteMode as ModelPackageWriteMode
+    from ort_lite.compat.packages.selection import ModelPackageOptions as ModelPackageOptions
     from ort_lite.compat.session_io_binding import SessionIOBinding as SessionIOBinding
     from ort_lite.compat.sparse import OrtSparseFormat as OrtSparseFormat
     from ort_lite.compat.sparse import SparseTensor as SparseTensor

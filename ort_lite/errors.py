@@ -101,6 +101,10 @@ class NoSuchFile(OrtLiteError, FileNotFoundError):
     status = (3, "NO_SUCHFILE")
 
 
+class Unreadable(Fail, OSError):
+    """A file of a model package cannot be read or written. onnxruntime raises OSError."""
+
+
 class NoExternalData(Fail, NoSuchFile):
     """A file of external data does not exist. onnxruntime raises Fail."""
 

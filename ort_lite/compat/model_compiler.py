@@ -13,7 +13,7 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.initializer_files import Origins
 from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.compat.ort_value import OrtValue
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, format_error
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, InvalidType, format_error
 from ort_lite.graph.model import Model
 from ort_lite.load.files import read_file, write_file
 from ort_lite.load.parse_options import SerializeOptions
@@ -98,6 +98,7 @@ class ModelCompiler:
         self._embed, self._flags = bool(embed_compiled_data_into_model), OrtCompileApiFlags(flags)
         self._least, self._place = int(external_initializers_size_threshold), get_initializer_location_func
         self._write_context: WriteContext | None = None
+        self._contexts: tuple[str, str] | None = None
 
     def set_ep_context_data_write_func(self, write_func: WriteContext) -> None:
         """Pass compiled contexts to `write_func(name, data)` instead of writing files."""
@@ -108,6 +109,25 @@ class ModelCompiler:
     def clear_ep_context_data_write_func(self) -> None:
         """Write compiled contexts to files again."""
         self._write_context = None
+
+    def set_ep_context_binary_information(self, output_directory: str | os.PathLike[str], model_name: str) -> None:
+        """Set the folder for files of compiled contexts, and the model name with which their names start.
+
+        The folder must be that of the output model or inside it. A session of `compile_to_bytes` finds the files by the config
+        entry `ep.context_file_path`, the path of the model in the folder. Raises InvalidArgument for an empty text, and for a
+        path that neither ends with a separator nor has an extension.
+        """
+        folder = os.fspath(output_directory)
+        if not isinstance(model_name, str):
+            raise InvalidType(
+                f"set_ep_context_binary_information: model_name came as {type(model_name).__name__}, expected str"
+            )
+        if not folder or not model_name:
+            raise InvalidArgument("output_dir or model_name is empty")
+        name = os.path.basename(folder)
+        if name and (name in (".", "..") or not os.path.splitext(name)[1]):
+            raise InvalidArgument(f"output_dir is not a valid directory: {folder!r} does not end with {os.sep!r}")
+        self._contexts = os.path.dirname(os.path.join(folder, model_name)), _stem(model_name)
 
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
         """Compile the model and write it to a path, by default next to its file with `_ctx` before the extension.
@@ -121,11 +141,10 @@ class ModelCompiler:
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and os.path.exists(path):
             raise Fail(f"ModelCompiler: the output file {path} exists already; delete it, or compile to another one")
         model, compiled = self._compile_model()
-        stem = os.path.splitext(os.path.basename(path))[0]
-        self._hand_out(model, stem)
+        self._hand_out(model, path)
         if self._place is not None:
             self._save_with_locations(model, path, compiled)
-        elif compiled and self._write_context is None and not self._beside:
+        elif compiled and self._write_context is None and not self._beside and (self._embed or self._contexts is None):
             context.save_with_contexts(model, path, self._embed)
         else:
             self._save_beside(model, path, compiled)
@@ -135,8 +154,10 @@ class ModelCompiler:
 
         Raises the errors of `compile_to_file`, and InvalidProtobuf above 2 GiB.
         """
-        model, _ = self._compile_model()
+        model, compiled = self._compile_model()
         self._hand_out(model, "model")
+        if compiled and not self._embed and self._write_context is None and self._contexts is not None:
+            self._contexts_to_files(model, os.path.join(self._contexts[0], "model"))
         if self._beside:
             path = os.path.join(os.path.dirname(self._beside), f".{secrets.token_hex(6)}.onnx")
             try:
@@ -180,7 +201,7 @@ class ModelCompiler:
                 model = load_again(self._source, state.options, session._arguments)
                 return form_to_save(model, state.selection.providers, state.options), False
 
-    def _hand_out(self, model: Model, stem: str) -> None:
+    def _hand_out(self, model: Model, path: str) -> None:
         """Pass the contexts to the program's function, if it set one."""
         write = self._write_context
         if write is None:
@@ -192,7 +213,7 @@ class ModelCompiler:
             except Exception as error:  # the user's code
                 raise Fail(f"ModelCompiler: writing the context {name!r} failed: {format_error(error)}") from error
 
-        context.hand_out(model, stem, write_context)
+        context.hand_out(model, self._contexts[1] if self._contexts else _stem(path), write_context)
 
     def _save_beside(self, model: Model, path: str, compiled: bool) -> None:
         """Save the model, with initializers and contexts in external files as requested."""
@@ -204,10 +225,20 @@ class ModelCompiler:
         save(model, path, SerializeOptions(external_data=name or None, raw_data_threshold=self._least))
 
     def _contexts_to_files(self, model: Model, path: str) -> None:
-        def write(name: str, data: bytes) -> None:
-            write_file(os.path.join(os.path.dirname(path), name), data)
+        """Write contexts to files in the folder of the model at `path`, or the folder in it that the program set."""
+        own = os.path.dirname(os.path.abspath(path))
+        folder, stem = self._contexts or (own, _stem(path))
+        below = os.path.relpath(os.path.realpath(folder), os.path.realpath(own)).replace(os.sep, "/")
+        if below.split("/")[0] == "..":
+            raise InvalidArgument(
+                f"set_ep_context_binary_information: {folder} is not in the folder of the output model, {own}"
+            )
+        os.makedirs(os.path.join(own, below), exist_ok=True)
 
-        context.hand_out(model, os.path.splitext(os.path.basename(path))[0], write)
+        def write(name: str, data: bytes) -> None:
+            write_file(os.path.join(own, name), data)
+
+        context.hand_out(model, stem if below == "." else f"{below}/{stem}", write)
 
     def _save_with_locations(self, model: Model, path: str, compiled: bool) -> None:
         if compiled and not self._embed and self._write_context is None:
@@ -233,6 +264,10 @@ class ModelCompiler:
                 raise Fail(f"get_initializer_location_func failed for {tensor.name!r}: {format_error(error)}") from error
             if where is not None:
                 _refer(tensor, where, folder, array.nbytes)
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: str, nbytes: int) -> None:

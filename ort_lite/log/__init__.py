@@ -6,6 +6,7 @@
 """
 
 import sys
+from bisect import bisect_right
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument, InvalidType
@@ -63,16 +64,27 @@ def _say(whose: Whose, severity: int, message: str) -> None:
     if to.isEnabledFor(level):
         to.log(level, "%s", text, extra={"logid": logid}, stacklevel=3)
     elif own >= 0:  # bypasses the logger's level
-        to.handle(to.makeRecord(to.name, level, __file__, 0, "%s", (text,), None, extra={"logid": logid}))
+        path, line, function, _ = to.findCaller(stacklevel=3)
+        to.handle(to.makeRecord(to.name, level, path, line, "%s", (text,), None, function, {"logid": logid}))
+
+
+def severity_of(level: int) -> int:
+    """Return onnxruntime's severity of a level of `logging`."""
+    return max(0, bisect_right(_LEVELS, level) - 1)
 
 
 def set_default_logger_severity(severity: int) -> None:
     """Set the level of the logger. Raises InvalidArgument outside 0 to 4."""
+    check_severity(severity)
+    logger().setLevel(_LEVELS[severity])
+
+
+def check_severity(severity: int) -> None:
+    """Raise InvalidArgument for a severity outside 0 to 4."""
     if severity not in range(len(_LEVELS)):
         given: Any = severity
         kind = InvalidArgument if isinstance(given, int) else InvalidType
         raise kind(f"logger severity {severity!r}: expected 0 (verbose), 1, 2 (warning), 3 or 4 (fatal)")
-    logger().setLevel(_LEVELS[severity])
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:

@@ -16,7 +16,14 @@ from ort_lite.load.proto import pb
 from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.load.spans import copy_to_span
 from ort_lite.load.tolerated import forget_element_shapes
-from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
+from ort_lite.options.config_keys import (
+    CONTEXT_PATH,
+    INITIALIZERS_FOLDER,
+    LOAD_FORMAT,
+    OPTIMIZED_BESIDE,
+    OPTIMIZED_LEAST,
+    SAVE_FORMAT,
+)
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.context_nodes import is_context
@@ -52,10 +59,11 @@ def open_model(
     model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_external_data(options))
     forget_element_shapes(model)
     reader, path = options.context_reader(), source.path if isinstance(source, ParsedSource) else source
-    if (reader or isinstance(path, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
+    place = path if isinstance(path, (str, os.PathLike)) else options.config(CONTEXT_PATH, "")
+    if (reader or place) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.session.context import read_files
 
-        read_files(model.graph, os.path.abspath(path) if isinstance(path, (str, os.PathLike)) else "", reader)
+        read_files(model.graph, os.path.abspath(place) if place else "", reader)
     whole = not isinstance(source, Model) and parse.load_external_data and not parse.skip_raw_data
     if not whole:
         _align(model)

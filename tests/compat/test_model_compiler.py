@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 
 import ort_lite
@@ -89,6 +90,54 @@ def test_functions_take_and_give_contexts(options: ort_lite.SessionOptions) -> N
     options.set_ep_context_data_read_func(give, 100)
     with pytest.raises(ort_lite.errors.InvalidGraph, match="of another model"):
         ort_lite.InferenceSession(made, options)
+
+
+PLACES = [
+    *[("", "x"), ("folder/", ""), ("folder", "x"), ("folder/", "x"), ("none/", "x.onnx"), ("a.b", "x"), ("/", "x"), (".", "x")],
+    *[("..", "x"), ("folder/.", "x"), ("folder/", "a/b"), (None, "x"), (3, "x"), ("folder/", 3), (Path("folder"), "x")],
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_both_accept_the_same_places_of_contexts(place: Any, tmp_path: Path) -> None:
+    def accept(api: Any) -> type | None:
+        try:
+            api.ModelCompiler(api.SessionOptions(), MODEL).set_ep_context_binary_information(*place)
+        except Exception as error:  # noqa: BLE001  what comes is compared
+            return type(error)
+        return None
+
+    ours, theirs = accept(ort_lite), accept(onnxruntime)
+    wanted = theirs and getattr(ort_lite.errors, theirs.__name__, theirs)
+    assert ours is wanted or (ours is not None and wanted is not None and issubclass(ours, wanted))
+
+
+def test_contexts_go_where_the_program_says(options: ort_lite.SessionOptions, tmp_path: Path) -> None:
+    compiler = ort_lite.ModelCompiler(options, MODEL)
+    compiler.set_ep_context_binary_information(f"{tmp_path}/contexts/", "mine.onnx")
+    compiler.compile_to_file(tmp_path / "m.onnx")
+    files = ["mine_SavingExecutionProvider_0.bin"]
+    assert sorted(path.name for path in (tmp_path / "contexts").iterdir()) == files
+    check(str(tmp_path / "m.onnx"), options)
+    with pytest.raises(InvalidArgument, match="is not in the folder of the output model"):
+        compiler.compile_to_file(tmp_path / "contexts" / "deeper" / "m.onnx")
+    held: list[str] = []
+    compiler.set_ep_context_data_write_func(lambda name, data: held.append(name))
+    compiler.compile_to_bytes()
+    assert held == files
+
+
+def test_a_model_in_memory_finds_its_contexts(options: ort_lite.SessionOptions, tmp_path: Path) -> None:
+    compiler = ort_lite.ModelCompiler(options, MODEL)
+    compiler.set_ep_context_binary_information(f"{tmp_path}/", "mine.onnx")
+    made = compiler.compile_to_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine_SavingExecutionProvider_0.bin"]
+    options.add_session_config_entry("ep.context_file_path", str(tmp_path / "mine.onnx"))
+    check(made, options)
+    embedding = ort_lite.ModelCompiler(options, MODEL, embed_compiled_data_into_model=True)
+    embedding.set_ep_context_binary_information(f"{tmp_path}/none/", "mine.onnx")
+    check(embedding.compile_to_bytes(), options)
+    assert not (tmp_path / "none").exists()
 
 
 def test_flags_and_streams(tmp_path: Path) -> None:

@@ -23,16 +23,6 @@ from tests.compat.record_names import described, recorded
 
 ROOT = Path(__file__).parents[2]
 RECORD: dict[str, Any] = json.loads((ROOT / "tests" / "data" / "onnxruntime_names.json").read_text())
-PENDING = (
-    "ModelCompiler.set_ep_context_binary_information",
-    "ModelPackage",
-    "ModelPackageComponentContext",
-    "ModelPackageContext",
-    "ModelPackageOptions",
-    "ModelPackageWriteMode",
-    "set_default_logger_callback",
-)
-"""Names of onnxruntime 1.32 that ort_lite does not have yet: it follows ort_lite.compat.release.RELEASE."""
 PAGE = ROOT / "docs" / "migrating-from-onnxruntime.md"
 
 
@@ -111,13 +101,8 @@ def is_excused(difference: str, names: list[str]) -> bool:
 
 
 def test_every_name_is_there_or_explained() -> None:
-    names = [*excused(), *PENDING]
+    names = excused()
     assert [each for each in differences(RECORD) if not is_excused(each, names)] == []
-
-
-@pytest.mark.parametrize("name", PENDING)
-def test_pending_names_are_missing(name: str) -> None:
-    assert any(is_excused(each, [name]) and each.endswith(": missing") for each in differences(RECORD))
 
 
 def test_the_page_excuses_no_module_as_a_whole() -> None:

@@ -106,16 +106,16 @@ def test_functions_and_numbers_of_the_native_library_are_there(switched: ModuleT
 
 def test_the_version_is_one_that_programs_accept(switched: ModuleType) -> None:
     version = switched.__version__
-    assert version == "1.31.1" == switched.get_version_string() == importlib.metadata.version("onnxruntime")
+    assert version == "1.32.0" == switched.get_version_string() == importlib.metadata.version("onnxruntime")
     kinds = {type(found) for found in (version, switched.version, importlib.metadata.version("onnxruntime"))}
     assert kinds == {str}, "msgpack, YAML, OmegaConf and bentoml refuse a subclass"
-    assert tuple(map(int, version.split("."))) == (1, 31, 1)
-    assert [int(part) for part in version.split(".")[:2]] == [1, 31]
+    assert tuple(map(int, version.split("."))) == (1, 32, 0)
+    assert [int(part) for part in version.split(".")[:2]] == [1, 32]
     major, minor, _ = version.split(".", 3)
     assert (int(major), int(minor)) >= (1, 17)
-    assert Version("1.31.1") <= Version(version) < Version("1.31.2")
-    assert Version(version) in SpecifierSet(">=1.16,<2") & SpecifierSet("==1.31.1")
-    assert version.startswith("1.31")
+    assert Version("1.32.0") <= Version(version) < Version("1.32.1")
+    assert Version(version) in SpecifierSet(">=1.16,<2") & SpecifierSet("==1.32.0")
+    assert version.startswith("1.32")
     assert switched.get_build_info().startswith(f"ORT Build Info: ort-lite {ort_lite.__version__}, ")
 
 
