@@ -84,7 +84,7 @@ def run(scenario: Reaching) -> None:
     lowered, arrays = _lowered(scenario, array)
     for step in assemble(lowered, 1, schedule=False).steps:
         assert isinstance(step, Segment)
-        made = vars(program)["SegmentRun"](step, Binder(step), (1, FIRST_PLACE + len(arrays)))
+        made = vars(program)["SegmentRun"].of(step, Binder(step), (1, FIRST_PLACE + len(arrays)), len(arrays))
         made.run(made.bind((), ()), arrays, RunContext(), None)
 
 
