@@ -239,7 +239,7 @@ class InferenceSession(Session):
         from ort_lite.plugins.selection import get_all_providers
 
         known = get_all_providers()
-        for entry in () if self._state.options.strict else providers or ():
+        for entry in () if self._state.options.strict or isinstance(providers, str) else providers or ():
             name = entry[0] if isinstance(entry, tuple) and entry else entry
             if isinstance(name, str) and name not in known:
                 raise InvalidArgument(f"Unknown Provider Type: {name}; expected one of {', '.join(known)}")

@@ -1,7 +1,7 @@
 """Compare ort_lite with the packages of onnxruntime 1.24 to 1.32: `python -m tests.compat.releases FOLDER [--write]`.
 
 Not part of `make test`: downloads 280 MB into FOLDER, once. It lists the configuration keys that a release reads and ort_lite does not
-accept, and the public names that a release has and ort_lite lacks, except those of PENDING and of the page on migrating; the exit
+accept, and the public names that a release has and ort_lite lacks, except those of the page on migrating; the exit
 status is 1 if there are any. `--write` first writes the table of keys anew, ort_lite/options/onnxruntime_keys.txt.
 
 Keys are texts in the native library. onnxruntime has no list of them, so those of a run are known by name or by how they begin.
@@ -20,7 +20,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.options import config_keys
-from tests.compat.test_names import PENDING, ROOT, differences, excused, is_excused
+from tests.compat.test_names import ROOT, differences, excused, is_excused
 
 _NAMES = "1.24.1 1.24.2 1.24.3 1.24.4 1.25.0 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.0 1.31.1 1.32.0"
 RELEASES = tuple(_NAMES.split())
@@ -54,7 +54,6 @@ def main() -> int:
         names = list(missing_names(names_in(folder)))
         print(f"onnxruntime {release}: {len(keys[release])} keys, {len(unknown)} of them unknown; {len(names)} names missing")
         missing += [f"{release}: {each}" for each in (*unknown, *names)]
-    print(f"pending names: {', '.join(PENDING)}")
     print(*missing, sep="\n", end="\n" if missing else "")
     return 1 if missing else 0
 
@@ -113,11 +112,11 @@ def names_in(folder: Path) -> dict[str, Any]:
 
 
 def missing_names(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what a release has and ort_lite lacks, except what is pending or excused by the page.
+    """Yield what a release has and ort_lite lacks, except what the page excuses.
 
     Parameters are compared with the newest release alone, in test_names.py: earlier ones call some otherwise.
     """
-    names = [*excused(), *PENDING]
+    names = excused()
     for each in differences(record):
         if each.endswith(": missing") and not is_excused(each, names):
             yield each

@@ -151,8 +151,8 @@ def test_a_thousand_sessions_leave_nothing_behind() -> None:
             before = resident()
             some(400)
             grown.append(resident() - before)
-        import ort_lite_ep
-        library = ort_lite_ep.library.library()
+        from ort_lite_ep.library import library
+        library = library()
         print(min(grown), len(library._partitions), len(library.reports.find(OWN)))
         """,
         seconds=120,
