@@ -70,7 +70,8 @@ class OnnxRuntimeHost(Host):
         """Create a session of onnxruntime that runs this instance of the provider."""
         name = self.aliases.get(provider.name, provider.name)
         self._register(name, type(provider))
-        made = HostedSession(partial(self._create, model), name, provider)
+        chosen = dict(type(provider).supported_devices().get(provider.device, {}))
+        made = HostedSession(partial(self._create, model, chosen), name, provider)
         self._sessions += 1
         if not made.watch.settled:
             self._idle[_codes(library().reports.find(name)[-1]) or "without a node to ask about"] += 1
@@ -112,11 +113,14 @@ class OnnxRuntimeHost(Host):
             if unknown:
                 plugins.unregister_provider(name)
 
-    def _create(self, model: Any, *providers: str) -> Any:
+    def _create(self, model: Any, chosen: dict[str, Any], *providers: str) -> Any:
+        """Create a session whose providers have the options that choose a device."""
         own, usual = self._runtime.SessionOptions(), options()
         for name in ("log_severity_level", "intra_op_num_threads", "use_deterministic_compute"):
             setattr(own, name, getattr(usual, name))
-        return self._runtime.InferenceSession(model, own, providers=[*providers, _CPU], enable_fallback=0)
+        return self._runtime.InferenceSession(
+            model, own, providers=[*((name, chosen) for name in providers), _CPU], enable_fallback=0
+        )
 
 
 class HostedSession:

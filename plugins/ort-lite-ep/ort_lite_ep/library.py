@@ -188,7 +188,7 @@ class Library:
         factory, made = self._factories[number], next(self._numbers)
         own, entries, contexts = self._options(factory.name, options)
         watch, device = self._watch or Watch(None, None), factory.device(self._known_api.pairs(_pointers(metadata, 1)[0]))
-        given = factory.options(device, own, alone=count == 1)
+        given = {} if watch.provider is not None else factory.options(device, own, alone=count == 1)
         hosted = HostedProvider(factory.name, given, entries, contexts, watch.provider, watch.options)
         factory.check_device(hosted.provider, device)
         session = self._sessions[made] = _Session(hosted, device, factory)
