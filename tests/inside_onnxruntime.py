@@ -6,7 +6,6 @@ The tests of plugins share this; they run from the repository's root.
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import onnx.parser
@@ -26,10 +25,10 @@ ERRORS: tuple[type[Exception], ...] = (
 """The classes of errors that come through onnxruntime."""
 
 
-@cache
 def register(name: str) -> str:
     """Register a provider that is installed with onnxruntime, for the rest of the process, and return its name."""
-    onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
+    if all(device.ep_name != name for device in onnxruntime.get_ep_devices()):
+        onnxruntime.register_execution_provider_library(name, ort_lite_ep.get_library_path())
     return name
 
 
