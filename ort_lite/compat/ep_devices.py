@@ -83,7 +83,7 @@ def get_ep_devices() -> list[OrtEpDevice]:
 
     Imports every installed provider. A provider that fails to list its devices is skipped with a warning.
     """
-    return [found for name in _names() for found in _devices_of(name)]
+    return [found for name in _names() for found in devices_of(name)]
 
 
 def _names() -> list[str]:
@@ -92,7 +92,8 @@ def _names() -> list[str]:
     return [*(name for name in names if name != DEFAULT), DEFAULT]
 
 
-def _devices_of(name: str) -> list[OrtEpDevice]:
+def devices_of(name: str) -> list[OrtEpDevice]:
+    """Return the devices of a provider; none, with a warning, if it fails to list them."""
     try:
         cls = plugins.provider(name)
         if hasattr(cls, "hardware"):
@@ -156,7 +157,7 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device
     installed.
     """
     plugins.provider(ep_name)
-    if any(_key(each.device) == _key(hardware_device) for each in _devices_of(ep_name)):
+    if any(_key(each.device) == _key(hardware_device) for each in devices_of(ep_name)):
         return {"reasons_bitmask": 0, "notes": None, "error_code": 0}
     note = f"{ep_name} lists no device of type {hardware_device.type.name} with number {hardware_device.device_id}"
     return {"reasons_bitmask": int(OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE), "notes": note, "error_code": 0}

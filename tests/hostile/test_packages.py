@@ -178,6 +178,30 @@ def test_json_that_is_too_large(name: str, tmp_path: Path) -> None:
         ort_lite.ModelPackage().set_component_inline("c", " " * (MOST_BYTES + 1))
 
 
+@pytest.mark.parametrize("value", ["info.json", "component.json"])
+def test_files_that_are_named_again_and_again(value: str, tmp_path: Path) -> None:
+    """Each costs the time of its size, so all together are limited."""
+    variants = {str(number): {"variant_directory": "v", "executor_info": {"ort": "info.json"}} for number in range(100)}
+    many = {"c": {"variants": variants}} if value == "info.json" else {str(number): value for number in range(100)}
+    package = put(tmp_path, components=many)
+    (package / "v" / "info.json").write_text(json.dumps({"text": " " * (MOST_BYTES - 100)}))
+    (package / "component.json").write_text(json.dumps({"variants": {}, "additional_metadata": " " * (MOST_BYTES - 100)}))
+    refuse(package, match="together")
+
+
+def test_entries_without_end(tmp_path: Path) -> None:
+    """Each costs some time however short it is."""
+    entries: dict[str, Any] = {str(number): {} for number in range(20_000)}
+    paths = dict.fromkeys(entries, "info.json")
+    for number, components in enumerate(
+        [{"c": {"variants": entries}}, paths, {"c": {"variants": {"v": {"executor_info": paths}}}}]
+    ):
+        package = put(tmp_path / str(number), components=components)
+        (package / "v" / "info.json").write_text("{}")
+        (package / "info.json").write_text('{"variants": {}}')
+        refuse(package, match="together")
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"\0", b'{"a": "\xc3"}', b"null", b"[]", b"3"])
 @pytest.mark.parametrize("name", ["manifest.json", "v/info.json"])
 def test_files_that_are_no_objects(name: str, data: bytes, tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from ort_lite import log
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.ort_options import SessionOptions as CompatibleOptions
 from ort_lite.compat.packages import json_text
+from ort_lite.compat.packages.assets import resolve_reference
 from ort_lite.compat.packages.manifest import Package, Variant, executor_info, read_package
 from ort_lite.compat.packages.paths import as_text
 from ort_lite.compat.packages.selection import ModelPackageOptions, Target, select
-from ort_lite.errors import Fail, InvalidArgument, InvalidType, hint
+from ort_lite.errors import Fail, InvalidArgument, InvalidType
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins import plugins
@@ -22,7 +23,7 @@ _PATHS = (config_keys.INITIALIZERS_FOLDER, config_keys.CONTEXT_PATH, "ep.context
 
 
 class Opening(Record):
-    """The model file and the options for a session of a variant. `model_file` is "" if the variant names none."""
+    """The model file and the options for a session of a variant, with real paths. `model_file` is "" if the variant names none."""
 
     model_file: str = ""
     session_options: Mapping[str, str] = field(default_factory=dict)
@@ -44,9 +45,10 @@ class ModelPackageContext:
         if not isinstance(root, str):
             raise InvalidType(f"ModelPackageContext: the folder came as {type(root).__name__}, expected str")
         self._package = read_package(root, allow_external_paths, links=True, strict=True)
+        assets = self._package.assets()
         for component in self._package.components.values():
             for variant in component.variants.values():
-                resolve_paths(self._package, variant, read_opening(self._package, variant))
+                read_opening(self._package, variant, assets)
 
     def get_schema_version(self) -> int:
         """Return the major version of the package's format."""
@@ -121,7 +123,7 @@ class ModelPackageComponentContext:
         options apply as they are, except that the package adds its paths for entries that they do not set. Raises Fail if the
         variant names no model, and the errors of session creation.
         """
-        found = resolve_paths(self._package, self._variant, read_opening(self._package, self._variant))
+        found = read_opening(self._package, self._variant, self._package.assets())
         if not found.model_file:
             raise Fail(f"Selected variant {self._variant.name!r} has no executor_info['ort']['model_file']")
         options = CompatibleOptions.of(sess_options)
@@ -137,8 +139,11 @@ class ModelPackageComponentContext:
         return InferenceSession(found.model_file, options)
 
 
-def read_opening(package: Package, variant: Variant) -> Opening:
-    """Read the model file and options of a variant, with paths as they are written. Raises InvalidArgument for other types."""
+def read_opening(package: Package, variant: Variant, assets: Mapping[str, str]) -> Opening:
+    """Read the model file and options of a variant.
+
+    Raises InvalidArgument for values of other types and paths that are refused, and NoSuchFile for unknown assets.
+    """
     where = f"variant {variant.name!r}: executor_info['ort']"
     text = executor_info(variant, package.rules, must_exist=True).get("ort")
     if text is None:
@@ -147,7 +152,12 @@ def read_opening(package: Package, variant: Variant) -> Opening:
     file = info.get("model_file", "")
     if not isinstance(file, str):
         raise InvalidArgument(f"{where}: model_file is {file!r}, expected a string")
-    return Opening(file, *(_texts(info, key, where) for key in ("session_options", "provider_options")))
+    entries, options = (_texts(info, key, where) for key in ("session_options", "provider_options"))
+    base = variant.directory or package.rules.root
+    for key in _PATHS:
+        if entries.get(key):
+            entries[key] = resolve_reference(entries[key], base, package.rules, assets)
+    return Opening(file and resolve_reference(file, base, package.rules, assets), entries, options)
 
 
 def _texts(info: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
@@ -158,21 +168,13 @@ def _texts(info: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
     return found
 
 
-def resolve_paths(package: Package, variant: Variant, opening: Opening) -> Opening:
-    """Replace references by real paths. Raises InvalidArgument for paths that are refused, and NoSuchFile for unknown assets."""
-    base = variant.directory or package.rules.root
-    entries = {
-        key: package.resolve(value, base) if value and key in _PATHS else value
-        for key, value in opening.session_options.items()
-    }
-    file = package.resolve(opening.model_file, base) if opening.model_file else ""
-    return opening.replace(model_file=file, session_options=entries)
-
-
 def _known_entries(entries: Mapping[str, str], provider: str, variant: str) -> dict[str, str]:
     """Return the session entries that ort-lite or the provider knows. A warning names the others, which onnxruntime ignores."""
     known = config_keys.session_keys() | set(plugins.provider(provider).config_keys)
-    for key in entries:
-        if key not in known:
-            log.warn(log.WARNING, f"variant {variant!r} of a model package: no session entry {key!r}{hint(key, sorted(known))}")
+    unknown = [key for key in entries if key not in known]
+    if unknown:
+        names = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        log.warn(
+            log.WARNING, f"variant {variant!r} of a model package: {len(unknown)} unknown session entries are ignored: {names}"
+        )
     return {key: value for key, value in entries.items() if key in known}

@@ -14,6 +14,8 @@ from ort_lite.record import Record, field
 MANIFEST, COMPONENT = "manifest.json", "component.json"
 SCHEMA_VERSION = "1.0"
 """The version of the format that new packages have. Packages of other minor versions are read, too."""
+MOST_TOGETHER = 2**24
+"""The limit of a package's JSON, in characters."""
 LAYOUTS = ("portable", "installed")
 _VERSION = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 _OF_MANIFEST = (
@@ -22,6 +24,30 @@ _OF_MANIFEST = (
 )
 _OF_COMPONENT = ("component_name", "variants", "additional_metadata")
 _OF_VARIANT = ("variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata")
+
+
+class Budget(Record, frozen=False):
+    """The characters of JSON that a package may still have, in all its files together.
+
+    A file counts each time it is named. A component, a variant and an executor's configuration count as 1,024 characters more.
+    """
+
+    left: int = MOST_TOGETHER
+
+    def take(self, text: str = "", entries: int = 0) -> str:
+        """Return the text. Raises InvalidArgument if the budget does not have it, or not the entries."""
+        self.left -= len(text) + 1024 * entries
+        if self.left < 0:
+            raise InvalidArgument(f"model package: its JSON files have more than {MOST_TOGETHER:,} characters together")
+        return text
+
+    def take_variants(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a component's JSON, which is not checked yet. Raises InvalidArgument as `take` does."""
+        variants = body.get("variants")
+        if isinstance(variants, dict):
+            infos = [each.get("executor_info") for each in variants.values() if isinstance(each, dict)]
+            self.take(entries=len(variants) + sum(len(info) for info in infos if isinstance(info, dict)))
+        return body
 
 
 class Variant(Record):
@@ -98,12 +124,16 @@ def read_package(root: str, external: bool, links: bool, strict: bool) -> Packag
     package = Package(rules, strict, manifest, version)
     if "components" not in manifest:
         raise InvalidArgument("manifest: missing required 'components' object")
-    for name, value in json_text.as_object(manifest["components"], "manifest: components").items():
-        package.components[name] = _read_component(name, value, rules, strict)
-    package.assets()
-    for component in package.components.values():
+    components, budget = json_text.as_object(manifest["components"], "manifest: components"), Budget()
+    budget.take(
+        entries=len(components) + len(json_text.as_object(manifest.get("shared_assets", {}), "manifest: shared_assets"))
+    )
+    for name, value in components.items():
+        package.components[name] = component = _read_component(name, value, rules, strict, budget)
         for variant in component.variants.values():
-            executor_info(variant, rules, must_exist=True)
+            for text in executor_info(variant, rules, must_exist=True).values():
+                budget.take(text)
+    package.assets()
     return package
 
 
@@ -127,10 +157,10 @@ def check_manifest(manifest: Mapping[str, Any], strict: bool) -> None:
         raise InvalidArgument(f"manifest: 'layout' is {manifest['layout']!r}, expected 'portable' or 'installed'")
 
 
-def _read_component(name: str, value: Any, rules: Rules, strict: bool) -> Component:
+def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: Budget) -> Component:
     """Read a component that the manifest holds, or whose file it names."""
     if isinstance(value, dict):
-        return parse_component(name, value, rules.root, "", rules, strict)
+        return parse_component(name, budget.take_variants(value), rules.root, "", rules, strict)
     if not isinstance(value, str):
         raise InvalidArgument(f"component {name!r}: its value is {value!r}, expected a path or an object")
     path = rules.resolve(rules.root, value, must_exist=True)
@@ -138,8 +168,8 @@ def _read_component(name: str, value: Any, rules: Rules, strict: bool) -> Compon
         if not os.path.exists(os.path.join(path, COMPONENT)):
             raise NoSuchFile(f"component {name!r}: directory has no {COMPONENT!r}")
         path = rules.resolve(path, COMPONENT, must_exist=True)
-    body = json_text.parse_object(rules.read(path), f"component {name!r}")
-    return parse_component(name, body, os.path.dirname(path), path, rules, strict)
+    body = json_text.parse_object(budget.take(rules.read(path)), f"component {name!r}")
+    return parse_component(name, budget.take_variants(body), os.path.dirname(path), path, rules, strict)
 
 
 def parse_component(name: str, body: dict[str, Any], folder: str, file: str, rules: Rules, strict: bool) -> Component:

@@ -8,15 +8,14 @@ from typing import Any, Self
 
 from ort_lite.compat.packages import commit, json_text
 from ort_lite.compat.packages.assets import compute_directory_hash
+from ort_lite.compat.packages.description import describe
 from ort_lite.compat.packages.manifest import (
     COMPONENT,
     LAYOUTS,
     SCHEMA_VERSION,
     Component,
     Package,
-    Variant,
     check_manifest,
-    executor_info,
     parse_component,
     parse_variant,
     read_package,
@@ -89,25 +88,7 @@ class ModelPackage:
 
     def get_info(self) -> dict[str, Any]:
         """Return metadata, components, variants and shared assets. `schema_version_major` is 0 before the first commit."""
-        package = self._package()
-        manifest = package.manifest
-        names = ("package_name", "package_version", "description")
-        return {
-            "schema_version_major": package.version[0],
-            "schema_version_minor": package.version[1],
-            **{name: manifest.get(name) for name in names},
-            "layout": manifest.get("layout", LAYOUTS[0]),
-            "additional_metadata_json": _metadata(manifest),
-            "components": [
-                {
-                    "name": component.name,
-                    "additional_metadata_json": _metadata(component.body),
-                    "variants": [_describe(variant, package.rules) for variant in component.variants.values()],
-                }
-                for component in package.components.values()
-            ],
-            "shared_assets": [{"uri": uri, "resolved_path": path} for uri, path in package.assets().items()],
-        }
+        return describe(self._package())
 
     def get_component_json(self, component_name: str) -> str:
         """Return the JSON of a component. Raises NoSuchFile for an unknown one."""
@@ -328,20 +309,6 @@ class ModelPackage:
             folder = os.path.join(package.rules.root, ASSETS, folder_of(uri))
             if os.path.realpath(folder) == folder:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _describe(variant: Variant, rules: Rules) -> dict[str, Any]:
-    return {
-        "name": variant.name,
-        "variant_directory": variant.directory,
-        **{key: variant.text(key) for key in ("ep", "device", "compatibility_string")},
-        "additional_metadata_json": _metadata(variant.body),
-        "executor_info": executor_info(variant, rules, must_exist=False),
-    }
-
-
-def _metadata(body: dict[str, Any]) -> str | None:
-    return json_text.compact(body["additional_metadata"]) if "additional_metadata" in body else None
 
 
 def _set_metadata(body: dict[str, Any], text: str | None) -> None:

@@ -8,7 +8,7 @@ from ort_lite.compat.devices import OrtCompiledModelCompatibility
 from ort_lite.compat.ep_devices import (
     DEFAULT,
     OrtEpDevice,
-    get_ep_devices,
+    devices_of,
     get_model_compatibility_for_ep_devices,
     select_providers,
 )
@@ -42,7 +42,7 @@ class ModelPackageOptions:
             raise InvalidType(f"ModelPackageOptions: got {type(sess_options).__name__}, expected SessionOptions")
         chosen = select_providers(CompatibleOptions.of(sess_options), {})
         name = chosen[0].name if chosen else DEFAULT
-        devices = [device for device in get_ep_devices() if device.ep_name == name]
+        devices = devices_of(name)
         own = [each.options for each in chosen if each.name == name]
         placed = [device for device in devices if any(device.instance_options.items() <= each.items() for each in own)]
         instances = tuple(device.instance_options for device in placed) or ({},)
