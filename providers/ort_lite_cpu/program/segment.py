@@ -197,7 +197,10 @@ def _groups(lowered: Lowered) -> list[_Group | HostStep]:
 
 
 class _Times:
-    """The times at which items run: odd for segments, even for the steps between them. Items of one time keep their order."""
+    """The times at which items run: odd for segments, even for the steps between them. Items of one time keep their order.
+
+    In a program with jumps all items do.
+    """
 
     def __init__(self, lowered: Lowered) -> None:
         self._steady = {*lowered.inputs}
@@ -216,6 +219,10 @@ class _Times:
 
     def of_step(self, step: HostStep) -> int:
         """Return the time of the next item, a step."""
+        if self._jumps:  # over instructions that may depend on steps of which the jump itself does not
+            self._last += self._last & 1
+            self._first = self._last + 1
+            return self._last
         inputs = {tensor.buffer for tensor in step.inputs if tensor is not None and tensor.buffer is not None}
         time = max([self._after.get(step.node, 0), *(self._after.get(buffer, 0) for buffer in inputs)])
         time += time & 1
@@ -231,11 +238,12 @@ class _Times:
 
     def of_instruction(self, item: Instruction | Requirement) -> int:
         """Return the time of the next item, an instruction or a requirement."""
+        if self._jumps:
+            self._last = self._first
+            return self._last
         operands = item.operands if isinstance(item, Instruction) else ()
         used = {buffer for buffer in operands if buffer is not None}
         time = max([self._first, *(self._after.get(buffer, 0) | 1 for buffer in used)])
-        if self._jumps:
-            self._first = time
         self._last = max(self._last, time)
         self._use(used, time)
         if isinstance(item, Requirement):
