@@ -28,6 +28,7 @@ PRIVATE = {
     "give turn": "the number of a loop's turn, in memory of the run",
     "interpolate_planes table": SCRATCH,
     "join picked": "the numbers of kept boxes, in memory of the run",
+    "multiply_columns table": TABLE,
     "one_hot places": TABLE,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
