@@ -29,7 +29,6 @@ PRIVATE = {
     "interpolate_planes table": SCRATCH,
     "join picked": "the numbers of kept boxes, in memory of the run",
     "multiply_columns table": TABLE,
-    "one_hot places": TABLE,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
     "copy_by_table table": TABLE,
