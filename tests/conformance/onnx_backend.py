@@ -43,8 +43,8 @@ EXCLUDED = {
 }
 
 STEPWISE = frozenset({"test_attention_4d_causal_fp16_expanded", "test_attention_4d_gqa_with_past_and_present_fp16_expanded"})
-"""Whose expected values are float16, rounded at every step of a function; one element is a unit off otherwise, at most 9e-5 more than the
-tolerance. They run with the config entry that rounds so: by default, as in onnxruntime, results are nearer to the exact ones.
+"""Whose expected values are float16, rounded at every step of a function; one element is a unit off otherwise, at most 9e-5 more than
+the tolerance. They run with the config entry that rounds so: by default, as in onnxruntime, results are nearer to the exact ones.
 """
 
 DataSet = tuple[Sequence[Any], Sequence[Any]]
