@@ -14,11 +14,12 @@ from ort_lite.native.lang import (
     native,
     null,
     read_once,
+    shift,
     span,
 )
 from ort_lite.shapes import ceildiv, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, narrow_to_f32, narrow_to_i32
+from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, field_to_f32, narrow_to_f32, narrow_to_i32
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits as as_bits
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 SMALLEST_BLOCK = 16
+CHUNK = 16
+"""The elements of a loop of fixed length, which divides blocks."""
 
 
 class QuantizedRows(NamedTuple):
@@ -76,25 +79,66 @@ def gather_blocks(
         j = from_end(read_once(index, position), g.axis)
         if j < 0 or j >= g.axis:
             return failure_status(INDEX_OUT_OF_RANGE, position)
-        start, target, i = (place // g.indices * g.axis + j) * g.row, place * g.row, 0
-        while i < g.row:
-            line, column = (start + i) // g.inner, (start + i) % g.inner
-            group, along = line // g.length, line % g.length
-            block = along // g.size
-            entry = (group * g.blocks + block) * g.inner + column
-            if g.inner == 1:
-                end = min(g.row, i + min((block + 1) * g.size, g.length) - along)
-                zero = _zero_point(zeros, y, entry, group, block, g.blocks, name, bits)
-                scale = scales[entry]
-                for k in range(i, end):
-                    y[target + k] = (like(y, _code(x, start + k, name, bits)) - zero) * scale
-            else:
-                end = min(g.row, i + g.inner - column)
-                for k in range(i, end):
-                    zero = _zero_point(zeros, y, entry + k - i, group, block, g.blocks, name, bits)
-                    y[target + k] = (like(y, _code(x, start + k, name, bits)) - zero) * scales[entry + k - i]
-            i = end
+        start, row = (place // g.indices * g.axis + j) * g.row, shift(y, place * g.row)
+        if g.inner == 1:
+            _write_blocks(x, scales, zeros, row, start, g, name, bits)
+        else:
+            _write_lines(x, scales, zeros, row, start, g, name, bits)
     return OK
+
+
+def _write_blocks(x: Ptr, scales: Ptr, zeros: Ptr, y: Ptr, start: int, g: QuantizedRows, name: Static, bits: Static) -> None:
+    """Write a row from element `start` on, whose neighbors share a block."""
+    group, along, i = start // g.length, start % g.length, 0
+    block = along // g.size
+    while i < g.row:
+        end = min(g.row, i + min((block + 1) * g.size, g.length) - along)
+        entry = group * g.blocks + block
+        zero = _zero_point(zeros, y, entry, group, block, g.blocks, name, bits)
+        _write_block(x, start + i, shift(y, i), end - i, zero, scales[entry], name, bits)
+        along, block, i = along + end - i, block + 1, end
+        if along == g.length:
+            group, along, block = group + 1, 0, 0
+
+
+def _write_lines(x: Ptr, scales: Ptr, zeros: Ptr, y: Ptr, start: int, g: QuantizedRows, name: Static, bits: Static) -> None:
+    """Write a row from element `start` on, whose neighbors have a block each."""
+    i = 0
+    while i < g.row:
+        line, column = (start + i) // g.inner, (start + i) % g.inner
+        group, block = line // g.length, line % g.length // g.size
+        entry = (group * g.blocks + block) * g.inner + column - i
+        end = min(g.row, i + g.inner - column)
+        for k in range(i, end):
+            zero = _zero_point(zeros, y, entry + k, group, block, g.blocks, name, bits)
+            y[k] = (like(y, _code(x, start + k, name, bits)) - zero) * scales[entry + k]
+        i = end
+
+
+def _write_block(x: Ptr, start: int, y: Ptr, count: int, zero: float, scale: float, name: Static, bits: Static) -> None:
+    """y (count,) = (x - zero) * scale from element `start` on, where a byte begins. Loops of a fixed length become vectors."""
+    share = 8 // bits if name == "uint8" else 1
+    x = shift(x, start // share)
+    codes, whole = count // share, CHUNK // share
+    for chunk in range(codes // whole):
+        for k in range(whole):
+            _write_byte(x, chunk * whole + k, y, zero, scale, name, bits)
+    for k in range(codes // whole * whole, codes):
+        _write_byte(x, k, y, zero, scale, name, bits)
+
+
+def _write_byte(x: Ptr, k: int, y: Ptr, zero: float, scale: float, name: Static, bits: Static) -> None:
+    """Write the elements of byte k of x."""
+    if name == "uint8" and bits == 2:
+        y[4 * k] = (field_to_f32(x[k], 0, 2) - zero) * scale
+        y[4 * k + 1] = (field_to_f32(x[k], 2, 2) - zero) * scale
+        y[4 * k + 2] = (field_to_f32(x[k], 4, 2) - zero) * scale
+        y[4 * k + 3] = (field_to_f32(x[k], 6, 2) - zero) * scale
+    elif name == "uint8" and bits == 4:
+        y[2 * k] = (field_to_f32(x[k], 0, 4) - zero) * scale
+        y[2 * k + 1] = (field_to_f32(x[k], 4, 4) - zero) * scale
+    else:
+        y[k] = (like(y, _code(x, k, name, bits)) - zero) * scale
 
 
 def _zero_point(zeros: Ptr, y: Ptr, entry: int, group: int, block: int, blocks: int, name: Static, bits: Static) -> Any:
