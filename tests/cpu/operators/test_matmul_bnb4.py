@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, op_program, ramp, run_op
 from tests.cpu.operators.test_microsoft_forms import HOW
 from tests.cpu.ort import ort_op
+from tests.hostile.building import operator_model
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 SIZES = {"N": 8, "K": 64, "block_size": 32, "quant_type": 1}
@@ -85,3 +87,15 @@ def test_operands_that_are_too_short_are_refused(index: int, fixed: bool, consta
 def test_what_no_kernel_takes_is_refused(more: dict[str, int], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         op_program("MatMulBnb4", [ramp((3, 64)), *weights(8, 64, 32)], {**SIZES, **more}, **HOW)
+
+
+def test_sessions_check_the_depth() -> None:
+    b, absmax = weights(12, 40, 16)
+    attributes = {"N": 12, "K": 40, "block_size": 16, "quant_type": 0, **HOW}
+    for transposed, depth in ((1, 40), (0, 12)):
+        a = ramp((3, depth))
+        model = operator_model("MatMulBnb4", [a, b, absmax], constants=[1, 2], transB=transposed, **attributes)
+        session = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        assert session.run(None, {"in0": a})[0].shape == (3, 52 - depth)
+        with pytest.raises(InvalidArgument, match=f"is 13, but {'K' if transposed else 'N'} is {depth}"):
+            session.run(None, {"in0": ramp((3, 13))})
