@@ -44,8 +44,8 @@ NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
 _PENDING_NAMES = """
-BranchwiseRMSNorm EngramGate GatedAdd GatedDeltaNet GatedRMSNorm GatherBlockQuantized GatherPacked HyperConnectionPostMix
-HyperConnectionPreMix LinearAttentionGate MRotaryEmbedding MatMulBnb4 MatMulFpQ4 MoE MoEGroupRouter NGramHashMapping QMoE
+BranchwiseRMSNorm EngramGate GatedAdd GatedDeltaNet GatedRMSNorm GatherPacked HyperConnectionPostMix
+HyperConnectionPreMix LinearAttentionGate MRotaryEmbedding MatMulFpQ4 MoE MoEGroupRouter NGramHashMapping QMoE
 ScaledSiLU SparseAttention VarlenCausalConvWithState VarlenNGramHashMapping
 """
 PENDING = frozenset(_PENDING_NAMES.split())

@@ -92,6 +92,12 @@ def narrow_to_i32(code: Any, name: str) -> Any:
     return value if name[0] == "u" else (value ^ middle) - middle
 
 
+@arithmetic("f32(u8,static,static)")
+def field_to_f32(code: Any, at: int, bits: int) -> Any:
+    """Return the unsigned integer of `bits` bits that begins at bit `at`."""
+    return ((code.to("u32") >> at) & ((1 << bits) - 1)).to("i32").to("f32")
+
+
 @arithmetic("u8(i32,static)")
 def i32_to_narrow(x: Any, name: str) -> Any:
     """Return the low bits."""

@@ -1,7 +1,5 @@
 """Operators of com.microsoft on quantized tensors."""
 
-import numpy as np
-
 from ort_lite.testing.generator.arrays import Contents, between
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
@@ -213,41 +211,6 @@ def dynamic_quantize_matmul(draw: Draw) -> NodeProposal:
         draw.tensor(4, (n,)) if draw.chance(0.5) else "",
     ]
     return call(operands)
-
-
-@recipe("MatMulNBits", domain=MICROSOFT)
-def matmul_n_bits(draw: Draw) -> NodeProposal:
-    """Draw packed weights of a few bits. Each block has a scale and a zero point, packed or of the scales' type."""
-    zeros = draw.types["T3"]
-    if zeros not in ("uint8", "float32"):
-        draw.types["T1"] = zeros
-    elif zeros == "float32" and draw.chance(0.5):
-        draw.types["T3"] = zeros = "uint8"
-    bits, size = draw.choice((2, 4, 4, 8)), draw.choice((16, 32, 64))
-    n, k = draw.integer(1, 9), draw.choice((size, draw.integer(1, 3 * size)))
-    blocks = -(-k // size)
-    rows = draw.shape(1, 2, most=4, least=1)
-    packed = zeros == "uint8"
-    groups = np.array([draw.integer(0, blocks - 1) for _ in range(k)], np.int32) if draw.chance(0.2) else None
-    constant = draw.maybe(True, 0.7)
-    operands = [
-        draw.tensor(0, (*rows, k)),
-        draw.tensor(1, (n, blocks, size * bits // 8), WHOLE, constant),
-        draw.tensor(2, draw.choice(((n, blocks), (n * blocks,))), SCALES, constant),
-        draw.tensor(3, (n, -(-blocks * bits // 8) if packed else blocks), WHOLE if packed else between(0, 15), constant)
-        if draw.chance(0.5)
-        else "",
-        "" if groups is None else draw.array(groups, constant),
-        draw.tensor(5, (n,)) if draw.chance(0.3) else "",
-    ]
-    return call(
-        operands,
-        N=n,
-        K=k,
-        block_size=size,
-        bits=bits if bits != 4 else draw.maybe(4),
-        accuracy_level=draw.maybe(draw.integer(0, 4), 0.2),
-    )
 
 
 # --- Conversions
