@@ -4,7 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, native, span
+from ort_lite.native.lang import OK, Ptr, native, read_once, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
@@ -30,7 +30,7 @@ def dequantize_blocks(b: Ptr, absmax: Ptr, table: Ptr, y: Ptr, count: int, size:
     for block in span((count + size - 1) // size, part, parts):
         scale = absmax[block]
         for i in range(block * size, min((block + 1) * size, count)):
-            y[i] = table[(int(b[i // 2]) >> (4 - i % 2 * 4)) & 15] * scale
+            y[i] = table[(int(read_once(b, i // 2)) >> (4 - i % 2 * 4)) & 15] * scale
     return OK
 
 
