@@ -219,6 +219,7 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "SoftmaxCrossEntropyLoss": _not_empty,
     "StringNormalizer": _not_empty,
     "com.microsoft.FusedConv": _conv,
+    "com.microsoft.GridSample": _grid_sample,
     "com.microsoft.Inverse": _inverse,
     "com.microsoft.QLinearGlobalAveragePool": _image,
     "com.microsoft.SkipLayerNormalization": _skip,
