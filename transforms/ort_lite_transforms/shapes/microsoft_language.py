@@ -1,0 +1,55 @@
+"""Operators of language models in the domain com.microsoft: gates, routers, rotations, hashes and recurrences.
+
+Sources: onnxruntime's contrib operator documentation, and its results where that is silent.
+"""
+
+from ort_lite.inference import Info, Op
+from ort_lite.shapes import floordiv
+from ort_lite_transforms.shapes.elementwise import like
+from ort_lite_transforms.shapes.fused import microsoft_rule
+
+
+@microsoft_rule("HyperConnectionPostMix", "MRotaryEmbedding")
+def same_shape(op: Op) -> list[Info]:
+    """y like x."""
+    return [like(op)]
+
+
+@microsoft_rule("EngramGate", "LinearAttentionGate", types=(0, 0))
+def same_shapes(op: Op) -> list[Info]:
+    """Both outputs like x."""
+    return [like(op), like(op)]
+
+
+@microsoft_rule("HyperConnectionPreMix")
+def hyper_connection_pre_mix(op: Op) -> list[Info]:
+    """(..., C, H), or (..., C * H) with num_branches C, -> (..., H)."""
+    shape, count = op.shape(0), op.attr("num_branches", 0)
+    features = [*shape[:-1], floordiv(shape[-1], count)] if count else [*shape[:-2], shape[-1]]
+    return [op.tensor(op.dtype(0), features)]
+
+
+@microsoft_rule("NGramHashMapping", types=(0, 0))
+def n_gram_hash_mapping(op: Op) -> list[Info]:
+    """(B, S) -> hashes (B, S, H) and the last ids (B, max_ngram_size - 1)."""
+    before = op.attr("max_ngram_size") - 1
+    hashes = [*op.shape(0), before * op.attr("n_head_per_ngram")]
+    return [op.tensor(op.dtype(0), hashes), op.tensor(op.dtype(0), [op.shape(0)[0], before])]
+
+
+@microsoft_rule("VarlenNGramHashMapping", types=(0, 0, "int32", 0))
+def varlen_n_gram_hash_mapping(op: Op) -> list[Info]:
+    """(T,) and offsets (B + 1,) -> hashes (T, H), the last ids and segments of each request, and its states."""
+    before, requests = op.attr("max_ngram_size") - 1, op.shape(3)[0] - 1
+    hashes = [*op.shape(0), before * op.attr("n_head_per_ngram")]
+    states = [requests, op.attr("state_update_capacity", 0), before]
+    last = [requests, before]
+    return [
+        op.tensor(op.dtype(0), hashes),
+        op.tensor(op.dtype(0), last),
+        op.tensor("int32", last),
+        op.tensor(op.dtype(0), states),
+    ]
+
+
+RULES = [*same_shape, *same_shapes, *hyper_connection_pre_mix, *n_gram_hash_mapping, *varlen_n_gram_hash_mapping]
