@@ -4,7 +4,7 @@ Sources: onnxruntime's contrib operator documentation, and its results where tha
 """
 
 from ort_lite.inference import Info, Op
-from ort_lite.shapes import floordiv
+from ort_lite.shapes import floordiv, product
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.fused import microsoft_rule
 
@@ -52,4 +52,27 @@ def varlen_n_gram_hash_mapping(op: Op) -> list[Info]:
     ]
 
 
-RULES = [*same_shape, *same_shapes, *hyper_connection_pre_mix, *n_gram_hash_mapping, *varlen_n_gram_hash_mapping]
+@microsoft_rule("MoEGroupRouter", types=(0, "float32", "float32"))
+def moe_group_router(op: Op) -> list[Info]:
+    """(..., E), or (N, K) with weights (E, K), -> (N, E)."""
+    shape = op.shape(0)
+    scores = [shape[0], op.shape(2)[0]] if op.has(2) else [product(shape[:-1]), shape[-1]]
+    return [op.tensor(op.dtype(0), scores), op.tensor("float32", scores), op.tensor("float32", scores)]
+
+
+@microsoft_rule("VarlenCausalConvWithState", types=(0, 0, 0))
+def varlen_causal_conv_with_state(op: Op) -> list[Info]:
+    """(T, C), offsets (B + 1,) and a state (B, C, k) -> (T, C), the state, and the first tokens of each request."""
+    tokens = [op.shape(2)[0] - 1, op.attr("state_update_capacity", 0), op.shape(0)[1]]
+    return [like(op), like(op, 4), op.tensor(op.dtype(0), tokens)]
+
+
+RULES = [
+    *same_shape,
+    *same_shapes,
+    *hyper_connection_pre_mix,
+    *n_gram_hash_mapping,
+    *varlen_n_gram_hash_mapping,
+    *moe_group_router,
+    *varlen_causal_conv_with_state,
+]
