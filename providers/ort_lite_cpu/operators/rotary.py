@@ -1,9 +1,13 @@
 """RotaryEmbedding: pairs of numbers of each head are rotated by angles that depend on the position."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -189,3 +193,77 @@ def microsoft_rotary_embedding(op: NodeLowering) -> None:
         emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
         return
     emit_rotation(op, split, y, caches, ids, (split.shape[2], 1), **_plain(op))
+
+
+@native
+@extents(
+    ids="3 * rows",
+    cosines="positions * half",
+    sines="positions * half",
+    streams="half",
+    cosine="rows * half",
+    sine="rows * half",
+)
+def merge_angles(
+    ids: Ptr,
+    cosines: Ptr,
+    sines: Ptr,
+    streams: Ptr,
+    cosine: Ptr,
+    sine: Ptr,
+    rows: int,
+    positions: int,
+    half: int,
+    scale: float,
+    part: int,
+    parts: int,
+) -> int:
+    """cosine, sine (rows, half) = scale * column j of the row of cosines and sines at the position ids[streams[j], row]."""
+    for row in span(rows, part, parts):
+        for stream in range(3):
+            position = int(read_once(ids, stream * rows + row))
+            if position < 0 or position >= positions:
+                return failure_status(INDEX_OUT_OF_RANGE, stream * rows + row)
+            for j in range(half):
+                if int(streams[j]) == stream:
+                    cosine[row * half + j] = cosines[position * half + j] * like(cosines, scale)
+                    sine[row * half + j] = sines[position * half + j] * like(sines, scale)
+    return OK
+
+
+@operator("MRotaryEmbedding", domain="com.microsoft", types=REAL)
+def multimodal_rotary_embedding(op: NodeLowering) -> None:
+    """Emit a rotation by angles whose columns come from one of three positions. Spec: onnxruntime MRotaryEmbedding-1."""
+    ids, caches = op.input(1), (op.input(2), op.input(3))
+    batch, rows = ids.shape[1:]
+    half = op.dim(2, 1)
+    streams, layout = op.attr("mrope_section"), op.attr("mrope_layout", 0)
+    if len(streams) != 3 or min(streams) < 0 or sum(streams) != half or layout not in (0, 1):
+        raise op.reject(f"mrope_section {streams} and mrope_layout {layout} for caches of {half} columns")
+    op.agree(caches[1].shape, caches[0].shape, "the caches do not fit")
+    merged = tuple(op.temporary(caches[0].dtype, (batch, rows, half)) for _ in caches)
+    operands = [ids, *caches, op.table(_streams_of(streams, layout)), *merged]
+    sizes: dict[str, Any] = {"rows": batch * rows, "positions": caches[0].shape[0], "half": half}
+    scale = float(op.attr("scale", 1.0))
+    op.emit(merge_angles, operands, **sizes, scale=scale, work=batch * rows * half * 3, message=_no_position)
+    turned, heads = op.attr("rotary_embedding_dim", 0), op.attr("num_heads", 0)
+    if len(op.input(0).shape) == 3 and not (turned and heads):
+        heads = floordiv(op.input(0).shape[2], half * 2) if half else 0
+    x, y = heads_of(op, op.input(0), heads), heads_of(op, op.output(0), heads)
+    emit_rotation(op, x, y, (merged[0], merged[1]), None, per_batch=rows, per_row=1, **_plain(op))
+
+
+def _streams_of(sections: Sequence[int], layout: int) -> Array:
+    """Return the stream of each column: sections one behind the other, or (layout 1) every third column of its section."""
+    if not layout:
+        return np.repeat(np.arange(3, dtype=np.int32), sections)
+    found = np.zeros(sum(sections), np.int32)
+    for stream in (1, 2):
+        found[stream : sections[stream] * 3 : 3] = stream
+    return found
+
+
+def _no_position(failure: "Failure") -> str:
+    stream, row = divmod(failure.at, failure.scalar("rows"))
+    position, positions = failure.element(0, failure.at), failure.scalar("positions")
+    return f"position {position}, of row {row} in stream {stream}, is out of range [0, {positions}) of the caches"

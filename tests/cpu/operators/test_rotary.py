@@ -73,3 +73,45 @@ def test_what_does_not_fit_microsofts_is_named(
 ) -> None:
     with pytest.raises((InvalidArgument, NotSupported), match=message):
         run_op("RotaryEmbedding", inputs, attributes, opset=1, domain=MICROSOFT, fixed=fixed)
+
+
+def positions(batch: int, rows: int, limit: int = 9) -> Array:
+    return np.random.default_rng([batch, rows]).integers(0, limit, (3, batch, rows))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize(("shape", "turned", "sections"), [
+    ((2, 3, 5, 16), 0, (4, 2, 2)),
+    ((2, 3, 5, 16), 8, (2, 1, 1)),
+    ((2, 5, 48), 0, (6, 1, 1)),
+    ((2, 5, 48), 12, (2, 3, 1)),
+    ((1, 1, 0, 16), 0, (3, 3, 2)),
+])  # fmt: skip
+def test_three_positions(shape: Any, turned: int, sections: tuple[int, ...], interleaved: int, layout: int, dtype: str) -> None:
+    draw = np.random.default_rng(0).normal
+    half, rows = sum(sections), shape[-2]
+    cache = [draw(size=(9, half)).astype(dtype) for _ in range(2)]
+    inputs = [draw(size=shape).astype(dtype), positions(shape[0], rows), *cache]
+    given: dict[str, Any] = {"mrope_section": sections, "mrope_layout": layout, "interleaved": interleaved, "scale": 1.5}
+    if turned or len(shape) == 3:
+        given |= {"rotary_embedding_dim": turned, "num_heads": 3}
+    want = ort_op("MRotaryEmbedding", inputs, given, opset=1, domain=MICROSOFT, outputs=(dtype,))
+    how: dict[str, Any] = {"rtol": 1e-3, "atol": 4e-3} if dtype == "float16" else {}
+    check_op("MRotaryEmbedding", *inputs, expected=want, constants=[2, 3], opset=1, domain=MICROSOFT, **how, **given)
+
+
+@pytest.mark.parametrize(("change", "given", "message"), [
+    ((2, 1, 3, 9), {}, "position 9, of row 8 in stream 2, is out of range"),
+    ((0, 0, 0, -1), {}, "position -1, of row 0 in stream 0, is out of range"),
+    (None, {"mrope_section": (4, 4, 1)}, "mrope_section"),
+    (None, {"mrope_layout": 2}, "mrope_layout 2"),
+])  # fmt: skip
+def test_positions_and_sections_that_do_not_fit(change: Any, given: dict[str, Any], message: str) -> None:
+    ids = positions(2, 5)
+    if change:
+        ids[change[:3]] = change[3]
+    inputs = [ramp((2, 3, 5, 16)), ids, *caches(9, 8)]
+    with pytest.raises((InvalidArgument, NotSupported), match=message):
+        run_op("MRotaryEmbedding", inputs, {"mrope_section": (4, 2, 2)} | given, opset=1, domain=MICROSOFT)
