@@ -3,6 +3,7 @@
 Sources: onnxruntime's contrib operator documentation, and its results where that is silent.
 """
 
+from ort_lite.dtypes import from_onnx
 from ort_lite.inference import Info, Op
 from ort_lite.shapes import floordiv, product
 from ort_lite_transforms.shapes.elementwise import like
@@ -67,12 +68,19 @@ def varlen_causal_conv_with_state(op: Op) -> list[Info]:
     return [like(op), like(op, 4), op.tensor(op.dtype(0), tokens)]
 
 
+@microsoft_rule("GatherPacked", types=(lambda op: from_onnx(op.attr("output_dtype", 16)),))
+def gather_packed(op: Op) -> list[Info]:
+    """Indices -> (..., K)."""
+    return [op.tensor(from_onnx(op.attr("output_dtype", 16)), [*op.shape(1), op.attr("K")])]
+
+
 RULES = [
     *same_shape,
     *same_shapes,
     *hyper_connection_pre_mix,
     *n_gram_hash_mapping,
     *varlen_n_gram_hash_mapping,
+    *gather_packed,
     *moe_group_router,
     *varlen_causal_conv_with_state,
 ]
