@@ -74,12 +74,33 @@ def gather_packed(op: Op) -> list[Info]:
     return [op.tensor(from_onnx(op.attr("output_dtype", 16)), [*op.shape(1), op.attr("K")])]
 
 
+@microsoft_rule("GatedDeltaNet", types=(0, "float32", "float32"))
+def gated_delta_net(op: Op) -> list[Info]:
+    """(T, heads, K) with values (T, outs, V), or packed rows with a state (B, outs, V, K): (T, outs, V) and the state."""
+    query = op.shape(0)
+    lead = query[: len(query) - (2 if op.has(1) else 1)]
+    if op.has(1):
+        (heads, size), (outs, width) = query[len(lead) :], op.shape(2)[len(lead) :]
+    else:
+        outs, width, size = op.shape(6)[1:]
+        heads = floordiv(query[-1] - outs * width, 2 * size)
+    requests = op.shape(3)[0] - 1 if op.has(3) else op.shape(6)[0]
+    fades = size if op.has(4) and len(op.shape(4)) == len(lead) + 2 and op.shape(4)[-1] != 1 else 1
+    steps = op.attr("state_update_capacity", 0) * (outs * fades + heads * size + outs * width)
+    return [
+        op.tensor(op.dtype(0), [*lead, outs, width]),
+        op.tensor("float32", [requests, outs, width, size]),
+        op.tensor("float32", [requests, steps]),
+    ]
+
+
 RULES = [
     *same_shape,
     *same_shapes,
     *hyper_connection_pre_mix,
     *n_gram_hash_mapping,
     *varlen_n_gram_hash_mapping,
+    *gated_delta_net,
     *gather_packed,
     *moe_group_router,
     *varlen_causal_conv_with_state,
