@@ -62,6 +62,8 @@ class Host:
     """The name and version in reports."""
     others: Sequence[ExecutionProvider] = ()
     """Providers that stand for those of the host when the kit asks which nodes of a model the provider takes."""
+    packages: ClassVar[frozenset[str]] = frozenset({"ort_lite", "ort_lite_cpu", "ort_lite_transforms"})
+    """The packages of Python that run a provider and are not under test."""
     absent: ClassVar[Mapping[str, str]] = {}
     """The checks that have no place in the host, each with the reason."""
     aliases: ClassVar[Mapping[str, str]] = {}

@@ -1,9 +1,10 @@
 """Checks of how a compiled partition treats its inputs and outputs, other threads, other instances and failed runs."""
 
+import random
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
@@ -17,9 +18,10 @@ from ort_lite.testing.checks.tries import call_for, format_exception, problem, r
 from ort_lite.testing.frozen import changes, snapshot
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
-THREADS, RUNS, PAUSED_RUNS = 8, 12, 2
-PAUSE = 1e-5
-OTHERS_CODE = frozenset({"ort_lite", "ort_lite_cpu", "ort_lite_transforms", "numpy", *sys.stdlib_module_names})
+THREADS, RUNS, PAUSED_RUNS = 8, 12, 3
+PAUSE, PAUSED_LINES = 1e-3, 1 / 8
+"""Seconds of a pause, longer than most calls, and the share of lines that pause: few pauses overlap, so the others run meanwhile."""
+LIBRARIES = frozenset({"numpy", *sys.stdlib_module_names})
 PATIENCE = 120.0
 """Seconds that all runs of the threads may take; longer is a deadlock."""
 
@@ -112,7 +114,8 @@ def threads(kit: Kit) -> list[Finding]:
         wanted = [run_copy(session, feed) for feed in feeds]
         if any(isinstance(result, Exception) for result in wanted):
             continue
-        problems = _hammer(session, feeds, wanted, RUNS) or _hammer(session, feeds, wanted, PAUSED_RUNS, paused=True)
+        problems = _hammer(session, feeds, wanted, RUNS)
+        problems = problems or _hammer(session, feeds, wanted, PAUSED_RUNS, foreign=LIBRARIES | kit.host.packages)
         if problems:
             found.append(
                 Finding("threads", case.name, f"{problems[0]} ({len(problems)} problems in runs of {THREADS} threads)")
@@ -120,24 +123,28 @@ def threads(kit: Kit) -> list[Finding]:
     return found
 
 
-def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False) -> list[str]:
-    """Run from many threads at once and return the problems."""
+def _hammer(
+    session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, foreign: Set[str] | None = None
+) -> list[str]:
+    """Run from many threads at once and return the problems. With `foreign`, pause in the code of all other packages."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
 
-    def hammer(feed: dict[str, Any], expected: Sequence[Any]) -> None:
+    def hammer(seed: int, feed: dict[str, Any], expected: Sequence[Any]) -> None:
+        choose = random.Random(seed).random
         start.wait()
         for _ in range(runs):
             if over.is_set():
                 return
-            with _pauses() if paused else nullcontext():
+            with nullcontext() if foreign is None else _pauses(choose, foreign):
                 got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
                 problems.append(format_exception(got))
             elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
                 problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
 
-    workers = [threading.Thread(target=hammer, args=pair, daemon=True) for pair in zip(feeds, wanted, strict=True)]
+    arguments = zip(range(len(feeds)), feeds, wanted, strict=True)
+    workers = [threading.Thread(target=hammer, args=given, daemon=True) for given in arguments]
     end = time.monotonic() + PATIENCE
     with _fast_switches():
         for worker in workers:
@@ -150,18 +157,19 @@ def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any]
 
 
 @contextmanager
-def _pauses() -> Iterator[None]:
-    """Yield to other threads before each line of the provider's Python code, unless a tracer is already installed."""
+def _pauses(choose: Callable[[], float], foreign: Set[str]) -> Iterator[None]:
+    """Pause before some lines of the provider's Python code, chosen by random numbers, unless a tracer is already installed."""
     if sys.gettrace() is not None:
         yield
         return
 
     def line(frame: FrameType, event: str, argument: Any) -> Any:
-        time.sleep(PAUSE)
+        if choose() < PAUSED_LINES:
+            time.sleep(PAUSE)
         return line
 
     def call(frame: FrameType, event: str, argument: Any) -> Any:
-        return None if frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS_CODE else line
+        return None if frame.f_globals.get("__name__", "").partition(".")[0] in foreign else line
 
     sys.settrace(call)
     try:

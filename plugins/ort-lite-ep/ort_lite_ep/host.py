@@ -46,6 +46,7 @@ class OnnxRuntimeHost(Host):
     """onnxruntime with the provider under test first, and its own CPU provider for what that leaves."""
 
     name: ClassVar[str] = "onnxruntime"
+    packages: ClassVar[frozenset[str]] = Host.packages | {"onnxruntime", "ort_lite_ep"}
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
         "handles": "it calls compiled partitions itself, without a session",
