@@ -30,7 +30,7 @@ def group_query_attention(op: NodeLowering) -> None:
     """
     _check(op)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
-    q, k, v = _operands(op, heads, kv_heads)
+    q, k, v = queries_and_new(op, heads, kv_heads)
     rows = q.shape[2]
     lengths, total = op.input(5), op.scalar(6)
     before: Dim = op.raw(3).shape[2] if op.has(3) else 0
@@ -38,8 +38,9 @@ def group_query_attention(op: NodeLowering) -> None:
     op.require(fits, "total_sequence_length is {0}, for {1} new rows and a past of {2}", total, rows, before)
     later = less(rows, total)
     if op.attr("do_rotary", 0):
-        q, k = (_rotate(op, x, lengths, later) for x in (q, k))
-    keys, values = (_append_to_cache(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
+        caches, positions = (op.input(7), op.input(8)), op.optional(9)
+        q, k = (rotate(op, x, caches, lengths, later, positions) for x in (q, k))
+    keys, values = (append_to_cache(op, index, op.optional(index + 2), x, lengths, later, total) for index, x in ((1, k), (2, v)))
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
@@ -78,7 +79,8 @@ def _check(op: NodeLowering) -> None:
         raise op.reject("a past of keys without values, or of values without keys")
 
 
-def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
+def queries_and_new(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
+    """Return the queries, new keys and new values of the first three inputs, or of the first one, where they are packed."""
     q = op.input(0)
     if op.has(1):
         return heads_of(op, q, heads), heads_of(op, op.input(1), kv_heads), heads_of(op, op.input(2), kv_heads)
@@ -89,17 +91,19 @@ def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads
     return parts[0], parts[1], parts[2]
 
 
-def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
+def rotate(
+    op: NodeLowering, x: Heads, caches: tuple[Tensor, Tensor], lengths: Tensor, later: Dim, positions: Tensor | None = None
+) -> Heads:
     """Rotate (B, heads, S, D). Positions are an input, the first one alone for a prompt, or follow from the lengths: 0, 1, ... in a
     prompt.
     """
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
-    caches, interleaved = (op.input(7), op.input(8)), bool(op.attr("rotary_interleaved", 0))
+    interleaved = bool(op.attr("rotary_interleaved", 0))
     turned = caches[0].shape[-1] * 2 if caches[0].shape else 0
-    if op.has(9):
+    if positions is not None:
         steps = (select(later, rows, 0), later)
-        emit_rotation(op, x, y, caches, op.input(9), steps, per_row=1 - later, turned=turned, interleaved=interleaved)
+        emit_rotation(op, x, y, caches, positions, steps, per_row=1 - later, turned=turned, interleaved=interleaved)
     else:
         base = select(later, 1 - rows, 0)
         emit_rotation(
@@ -108,9 +112,10 @@ def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     return y
 
 
-def _append_to_cache(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
+def append_to_cache(
+    op: NodeLowering, index: int, past: Tensor | None, new: Heads, lengths: Tensor, later: Dim, total: Dim
+) -> Heads:
     """Emit output `index`: the past with the new rows behind its valid ones. Return the first `total` rows."""
-    past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
     shape = (*new.shape[:2], maximum(before, total), new.shape[3])
     if past is not None:
