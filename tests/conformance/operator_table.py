@@ -43,14 +43,6 @@ NO_ROW = {
 NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
-_PENDING_NAMES = """
-BranchwiseRMSNorm EngramGate GatedAdd GatedDeltaNet GatedRMSNorm GatherPacked HyperConnectionPostMix
-HyperConnectionPreMix LinearAttentionGate MRotaryEmbedding MatMulFpQ4 MoE MoEGroupRouter NGramHashMapping QMoE
-ScaledSiLU SparseAttention VarlenCausalConvWithState VarlenNGramHashMapping
-"""
-PENDING = frozenset(_PENDING_NAMES.split())
-"""Operators of com.microsoft that onnxruntime has a kernel of for CPUs, and the provider none."""
-
 GROUPS: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "integers": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -15,6 +15,8 @@ SOURCES = {
 TABLE = "a table that lowering made of attributes or of sizes: no caller has its memory"
 SCRATCH = "scratch that this call, or one before it in the same run, has filled"
 PRIVATE = {
+    "choose_experts experts": SCRATCH,
+    "copy_by_table table": TABLE,
     "count_ngrams columns": TABLE,
     "count_ngrams table": TABLE,
     "count_words columns": TABLE,
@@ -28,10 +30,14 @@ PRIVATE = {
     "give turn": "the number of a loop's turn, in memory of the run",
     "interpolate_planes table": SCRATCH,
     "join picked": "the numbers of kept boxes, in memory of the run",
+    "multiply_coded_experts order": SCRATCH,
+    "multiply_coded_experts starts": SCRATCH,
     "multiply_columns table": TABLE,
+    "multiply_experts order": SCRATCH,
+    "multiply_experts starts": SCRATCH,
+    "open_blocks last": SCRATCH,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
-    "copy_by_table table": TABLE,
     "suppress heap": SCRATCH,
     "suppress strips": SCRATCH,
     "take turn": "the number of a loop's turn, in memory of the run",

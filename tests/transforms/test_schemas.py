@@ -52,16 +52,11 @@ LEFT_OUT = {
 }
 """Operators that onnxruntime has in ai.onnx and we have no schema of."""
 
-_PENDING = "pending; onnxruntime has a kernel of it for CPUs"
 _DEVICES = "onnxruntime has no kernel of it for CPUs"
 UNDECLARED = {
-    f"{_PENDING}, new in 1.32": "GatherPacked MoEGroupRouter",
     f"{_DEVICES}, new in 1.32": """
         ConvStateReplay GatedDeltaNetStateReplay HyperConnectionLowRankMix Mamba2Verify MatMulNBitsQLoRA MatMulPacked MoEPacked
         PackedSparseAttentionIndexerMerge RMSNormRotary RouterGateUpProj SpeculativePrefixCommit SwiGLU""",
-    _PENDING: """
-        EngramGate GatedDeltaNet HyperConnectionPostMix HyperConnectionPreMix LinearAttentionGate MRotaryEmbedding NGramHashMapping
-        VarlenCausalConvWithState VarlenNGramHashMapping""",
     _DEVICES: """
         BitmaskBiasDropout BitmaskDropout ComplexMul ComplexMulConj DecoderAttention DecoderMaskedSelfAttention DequantizeBFP
         DequantizeWithOrder DynamicSparseAttention FusedMatMulActivation GatedRelativePositionBias GemmFloat8 GemmaRotaryEmbedding
@@ -214,12 +209,11 @@ def test_operators_of_com_microsoft_that_are_not_declared_are_listed() -> None:
     assert sorted(listed) == sorted(theirs - {key[1] for key in mine("com.microsoft")})
 
 
-def test_those_that_are_pending_have_kernels_for_cpus_in_onnxruntime_and_others_have_none() -> None:
+def test_those_that_are_not_declared_have_no_kernels_for_cpus_in_onnxruntime() -> None:
     kernels = {one.op_name for one in onnxruntime_schemas.get_all_opkernel_def() if one.provider == "CPUExecutionProvider"}
-    assert [name for reason, names in UNDECLARED.items() if reason.startswith(_PENDING) for name in names.split()] != []
     for reason, names in UNDECLARED.items():
-        if reason.startswith((_PENDING, _DEVICES)):
-            assert [name for name in names.split() if (name in kernels) != reason.startswith(_PENDING)] == [], reason
+        if reason.startswith(_DEVICES):
+            assert [name for name in names.split() if name in kernels] == [], reason
 
 
 @pytest.mark.parametrize("op_type", DIFFERENT)

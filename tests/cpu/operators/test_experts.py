@@ -50,7 +50,18 @@ def test_moe(lead: tuple[int, ...], k: int, normalize: int, attributes: dict[str
     check("MoE", x, router, first, biases[0], second, biases[1], **how)
 
 
-FORMS: list[tuple[int, int, int]] = [(8, 0, 0), (8, 0, 1), (8, 16, 0), (8, 16, 1), (4, 0, 0), (4, 0, 1), (4, 16, 0), (4, 32, 1), (2, 0, 1), (2, 16, 1)]
+FORMS: list[tuple[int, int, int]] = [
+    (8, 0, 0),
+    (8, 0, 1),
+    (8, 16, 0),
+    (8, 16, 1),
+    (4, 0, 0),
+    (4, 0, 1),
+    (4, 16, 0),
+    (4, 32, 1),
+    (2, 0, 1),
+    (2, 16, 1),
+]
 
 
 def draw_codes(experts: int, n: int, k: int, bits: int, size: int, zeros: int, dtype: str) -> tuple[Array, Array, Array | None]:

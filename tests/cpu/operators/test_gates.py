@@ -107,7 +107,9 @@ def test_pre_mix(x: Any, gate: Any, attributes: Any, dtype: str) -> None:
 ])  # fmt: skip
 def test_post_mix(x: Any, gate: Any, attributes: Any, mixed: bool, dtype: str) -> None:
     mix = draw(2, 5, 3, 3, dtype=dtype) if mixed else None
-    check("HyperConnectionPostMix", draw(*x, dtype=dtype), draw(2, 5, 4, dtype=dtype), draw(*gate, dtype=dtype), mix, **attributes)
+    check(
+        "HyperConnectionPostMix", draw(*x, dtype=dtype), draw(2, 5, 4, dtype=dtype), draw(*gate, dtype=dtype), mix, **attributes
+    )
 
 
 @pytest.mark.parametrize("dtype", TYPES)

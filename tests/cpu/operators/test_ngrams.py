@@ -1,5 +1,6 @@
 """NGramHashMapping and VarlenNGramHashMapping, against onnxruntime."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def tables(dtype: str) -> tuple[Array, Array, Array]:
     return factors, np.array([11, 13, 1009, 17], dtype), np.array([0, 11, 24, 1033], dtype)
 
 
-def check(op_type: str, inputs: list[Array | None], outputs: tuple[str, ...], **attributes: Any) -> None:
+def check(op_type: str, inputs: Sequence[Array | None], outputs: tuple[str, ...], **attributes: Any) -> None:
     given = HASHES | attributes
     want = ort_op(op_type, inputs, given, outputs=outputs, **HOW)
     check_op(op_type, *inputs, expected=want, outputs=len(outputs), **given, **HOW)

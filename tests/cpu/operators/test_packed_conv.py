@@ -21,7 +21,13 @@ def draw(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
 
 def operands(taps: int, dilation: int = 1, *, biased: bool = True, dtype: str = "float32") -> list[Array | None]:
     bias = draw(5, dtype=dtype) if biased else None
-    return [draw(9, 5, dtype=dtype), draw(5, 1, taps, dtype=dtype), OFFSETS, bias, draw(3, 5, (taps - 1) * dilation, dtype=dtype)]
+    return [
+        draw(9, 5, dtype=dtype),
+        draw(5, 1, taps, dtype=dtype),
+        OFFSETS,
+        bias,
+        draw(3, 5, (taps - 1) * dilation, dtype=dtype),
+    ]
 
 
 def check(inputs: list[Array | None], outputs: int, **attributes: Any) -> None:

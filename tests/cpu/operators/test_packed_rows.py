@@ -30,7 +30,11 @@ def table(kind: int, nbytes: int, blocks: int) -> Array:
 @pytest.mark.parametrize(("kind", "nbytes", "count"), FORMATS)
 def test_rows(kind: int, nbytes: int, count: int, dtype: str) -> None:
     data = table(kind, nbytes, 2 if count > 1 else 6)
-    given: dict[str, Any] = {"packed_type": kind, "K": data.shape[1] // nbytes * count, "output_dtype": 1 if dtype == "float32" else 10}
+    given: dict[str, Any] = {
+        "packed_type": kind,
+        "K": data.shape[1] // nbytes * count,
+        "output_dtype": 1 if dtype == "float32" else 10,
+    }
     for indices in (np.array([[4, 0], [-1, 9]]), np.array(2, np.int32), np.zeros((0, 3), np.int32)):
         want = ort_op("GatherPacked", [data, indices], given, outputs=(dtype,), **HOW)
         check_op("GatherPacked", data, indices, constants=[0], expected=want, rtol=1e-6, **given, **HOW)

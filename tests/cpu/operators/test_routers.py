@@ -18,10 +18,14 @@ def logits(*shape: int, dtype: str = "float32") -> Array:
     return np.random.default_rng([*shape]).normal(size=shape).astype(dtype)
 
 
-def run_model(op_type: str, inputs: list[Array], attributes: dict[str, Any], *, constants: list[int], outputs: tuple[str, ...]) -> list[Any]:
+def run_model(
+    op_type: str, inputs: list[Array], attributes: dict[str, Any], *, constants: list[int], outputs: tuple[str, ...]
+) -> list[Any]:
     """Return the outputs of a model of one node, of which some are left out."""
     names = [f"in{k}" for k in range(len(inputs))]
-    infos = [helper.make_tensor_value_info(n, to_onnx(from_numpy(a.dtype)), a.shape) for n, a in zip(names, inputs, strict=True)]
+    infos = [
+        helper.make_tensor_value_info(n, to_onnx(from_numpy(a.dtype)), a.shape) for n, a in zip(names, inputs, strict=True)
+    ]
     initializers = [numpy_helper.from_array(inputs[k], names[k]) for k in constants]
     results = [f"out{k}" if dtype else "" for k, dtype in enumerate(outputs)]
     wanted = [helper.make_tensor_value_info(n, to_onnx(d), None) for n, d in zip(results, outputs, strict=True) if d]

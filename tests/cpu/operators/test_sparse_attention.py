@@ -30,8 +30,12 @@ def layouts(count: int, seed: int = 0) -> tuple[Array, Array]:
     return starts, columns
 
 
-def feeds(batch: int, rows: int, total: int, lengths: list[int], count: int, packed: bool, rotary: bool, dtype: str) -> list[Any]:
-    q, k, v = (draw(batch, rows, heads * SIZE, dtype=dtype, seed=seed) for seed, heads in enumerate((HEADS, KV_HEADS, KV_HEADS)))
+def feeds(
+    batch: int, rows: int, total: int, lengths: list[int], count: int, packed: bool, rotary: bool, dtype: str
+) -> list[Any]:
+    q, k, v = (
+        draw(batch, rows, heads * SIZE, dtype=dtype, seed=seed) for seed, heads in enumerate((HEADS, KV_HEADS, KV_HEADS))
+    )
     past = [draw(batch, KV_HEADS, LENGTH, SIZE, dtype=dtype, seed=seed) for seed in (3, 4)]
     inputs = [np.concatenate([q, k, v], 2), None, None] if packed else [q, k, v]
     angles = np.arange(LENGTH)[:, None] / 10 ** np.linspace(0, 3, SIZE // 2)

@@ -128,7 +128,9 @@ def multiply_four(
     y[q0 + other], y[q1 + other], y[q2 + other], y[q3 + other] = b0, b1, b2, b3
 
 
-def multiply_rows(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, order: Ptr, g: Layer, start: int, end: int, first: int, second: int, e: int, column: int) -> None:
+def multiply_rows(
+    x: Ptr, w: Ptr, bias: Ptr, y: Ptr, order: Ptr, g: Layer, start: int, end: int, first: int, second: int, e: int, column: int
+) -> None:
     """Write two columns of y for the routes of expert e, start to end: the products of their rows of x and two rows of w."""
     n, k, other = g.n, g.k, column + 1 if column + 1 < g.n else column
     at = start
@@ -255,7 +257,7 @@ def check_layer(op: NodeLowering, w: Tensor, bias: Tensor | None, g: Layer, pack
 
 def activation_of(op: NodeLowering) -> str:
     """Return the activation. Raises Rejection for one, or a form of one, that onnxruntime has for other devices alone."""
-    kind = op.attr("activation_type", "relu")
+    kind: str = op.attr("activation_type", "relu")
     if kind not in ACTIVATIONS:
         raise op.reject(f"activation_type {kind!r}, takes {', '.join(ACTIVATIONS)}")
     if kind == "swiglu" and op.attr("swiglu_fusion", 0) != 1:
@@ -296,7 +298,8 @@ def emit_routes(op: NodeLowering, weights: Tensor | None, *, whole: bool, least:
     chosen, shares = op.temporary("int32", (tokens, taken)), op.temporary("float32", (tokens, taken))
     order, starts = op.temporary("int32", (tokens * taken,)), op.temporary("int32", (count + 1,))
     normalize = bool(op.attr("normalize_routing_weights", 0)) or (weights is None and not whole)
-    g = Routing(tokens, count, taken, least)
+    routing: Any = (tokens, count, taken, least)
+    g = Routing(*routing)
     work = linear_work(tokens * count * (taken + 1), PASS)
     op.emit(choose_experts, [logits, weights, chosen, shares], g=g, whole=whole, normalize=normalize, work=work)
     sizes: Any = {"routes": tokens * taken, "count": count}
@@ -309,19 +312,22 @@ def emit_layers(op: NodeLowering, routes: Routes, kind: str, first: Emit, second
     x, count = op.input(0), routes.tokens * routes.taken
     hidden = x.shape[-1]
     inner = op.temporary("float32", (count, inter * fused))
-    first(x, inner, routes, Layer(count, routes.experts, inter * fused, hidden, routes.taken))
+    sizes: Any = (count, routes.experts, inter * fused, hidden, routes.taken)
+    first(x, inner, routes, Layer(*sizes))
     active = inner
     if kind != "identity":
         active = op.temporary("float32", (count, inter))
         limits: Any = {name: float(op.attr(name, default)) for name, default in _SWIGLU}
         alpha, beta, limit = limits.values()
         work = linear_work(active.size, ACTIVATION)
-        op.emit(activate_experts, [inner, active], routes=count, n=inter, kind=kind, alpha=alpha, beta=beta, limit=limit, work=work)
+        op.emit(
+            activate_experts, [inner, active], routes=count, n=inter, kind=kind, alpha=alpha, beta=beta, limit=limit, work=work
+        )
     results = op.temporary("float32", (count, hidden))
-    second(active, results, routes, Layer(count, routes.experts, hidden, inter, 1))
+    sizes = (count, routes.experts, hidden, inter, 1)
+    second(active, results, routes, Layer(*sizes))
     operands = [results, routes.chosen, routes.shares, op.output(0)]
-    sizes: Any = {"tokens": routes.tokens, "taken": routes.taken, "n": hidden}
-    op.emit(mix_experts, operands, **sizes, work=linear_work(results.size, PASS))
+    op.emit(mix_experts, operands, tokens=routes.tokens, taken=routes.taken, n=hidden, work=linear_work(results.size, PASS))
 
 
 _SWIGLU = (("activation_alpha", 1.0), ("activation_beta", 0.0), ("swiglu_limit", NO_LIMIT))

@@ -77,7 +77,18 @@ def take_heads(x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int
 @native
 @extents(decay="rows * heads * n", a_log="heads", bias="heads * biases", fade="rows * heads * n")
 def fade(
-    decay: Ptr, a_log: Ptr, bias: Ptr, fade: Ptr, rows: int, heads: int, n: int, biases: int, bound: float, gate: Static, part: int, parts: int
+    decay: Ptr,
+    a_log: Ptr,
+    bias: Ptr,
+    fade: Ptr,
+    rows: int,
+    heads: int,
+    n: int,
+    biases: int,
+    bound: float,
+    gate: Static,
+    part: int,
+    parts: int,
 ) -> int:
     """fade (rows, heads, n) = exp(decay), after the gate: softplus or bounded sigmoid of decay + bias. bias may be null."""
     for job in span(rows * heads, part, parts):
@@ -278,7 +289,9 @@ def _heads_of(op: NodeLowering) -> tuple[Tensor, Tensor, Tensor, PackedHeads]:
         k, v = op.input(1), op.input(2)
         (heads, size), (outs, width) = q.shape[lead:], v.shape[lead:]
         op.agree(k.shape, q.shape, "keys and queries do not fit")
-        op.require(equal(product(v.shape[:lead]), tokens), "{0} tokens of values for {1} of keys", product(v.shape[:lead]), tokens)
+        op.require(
+            equal(product(v.shape[:lead]), tokens), "{0} tokens of values for {1} of keys", product(v.shape[:lead]), tokens
+        )
     else:
         outs, width, size = op.input(6).shape[1:]
         heads = floordiv(step - outs * width, 2 * select(equal(size, 0), 1, size))
@@ -293,15 +306,14 @@ def _heads_of(op: NodeLowering) -> tuple[Tensor, Tensor, Tensor, PackedHeads]:
     sizes: Any = (requests, tokens, length, heads, outs, size, width, 1, 0)
     g = PackedHeads(*sizes)
     if op.has(1):
-        return (*(_take(op, x, g, heads, size, 0, step) if norm else x for x in (q, k)), v, g)
+        q, k = (_take(op, x, g, heads, size, 0, step) if norm else x for x in (q, k))
+        return q, k, v, g
     keys = heads * size
     taken = [_take(op, q, g, heads, size, at, step, norm=norm) for at in (0, keys)]
     return taken[0], taken[1], _take(op, q, g, outs, width, 2 * keys, step, norm=False), g
 
 
-def _take(
-    op: NodeLowering, x: Tensor, g: PackedHeads, heads: Dim, n: Dim, at: Dim, step: Dim, *, norm: bool = True
-) -> Tensor:
+def _take(op: NodeLowering, x: Tensor, g: PackedHeads, heads: Dim, n: Dim, at: Dim, step: Dim, *, norm: bool = True) -> Tensor:
     y = op.temporary("float32", (g.tokens, heads, n))
     op.emit(take_heads, [x, y], rows=g.tokens, heads=heads, n=n, at=at, step=step, norm=norm, work=y.size)
     return y
@@ -312,19 +324,27 @@ def _emit_fades(op: NodeLowering, g: PackedHeads) -> tuple[Tensor, PackedHeads]:
     decay, gate = op.cast(op.input(4), "float32"), _GATES[op.attr("gate_activation", "none")]
     lead = len(op.input(0).shape) - (2 if op.has(1) else 1)
     n = decay.shape[lead + 1] if len(decay.shape) == lead + 2 else 1
-    op.require(equal(decay.size, g.tokens * g.outs * n), "{0} decays do not fit {1} tokens of {2} heads", decay.size, g.tokens, g.outs)
+    op.require(
+        equal(decay.size, g.tokens * g.outs * n), "{0} decays do not fit {1} tokens of {2} heads", decay.size, g.tokens, g.outs
+    )
     op.require(select(equal(n, 1), 1, equal(n, g.size)), "{0} decays of a head of {1} numbers", n, g.size)
-    a_log, bias, biases = None, None, 1
+    a_log, bias = None, None
+    biases: Dim = 1
     if gate != "none":
         a_log, bias = op.input(7), op.input(8)
         op.agree(a_log.shape, (g.outs,), "a_log does not fit the heads")
         biases = floordiv(bias.size, g.outs)
-        op.require(select(equal(biases, 1), 1, equal(biases, n)) * equal(biases * g.outs, bias.size), "{0} biases do not fit", bias.size)
+        op.require(
+            select(equal(biases, 1), 1, equal(biases, n)) * equal(biases * g.outs, bias.size),
+            "{0} biases do not fit",
+            bias.size,
+        )
     y = op.temporary("float32", (g.tokens, g.outs, n))
     sizes: dict[str, Any] = {"rows": g.tokens, "heads": g.outs, "n": n, "biases": biases}
     bound = float(op.attr("gate_lower_bound", -5.0))
     op.emit(fade, [decay, a_log, bias, y], **sizes, bound=bound, gate=gate, work=y.size * 20)
-    return y, g._replace(fades=n)
+    sized: Any = {**g._asdict(), "fades": n}
+    return y, PackedHeads(**sized)
 
 
 def _emit_rates(op: NodeLowering, g: PackedHeads) -> Tensor:

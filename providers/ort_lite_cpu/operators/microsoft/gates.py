@@ -89,7 +89,9 @@ def branchwise_rms_norm(op: NodeLowering) -> None:
     scales: Dim = 1
     if scale is not None:
         scales = select(equal(scale.size, features), 1, branches)
-        op.require(equal(scale.size, scales * features), "scale has {0} elements, expected {1} or {2}", scale.size, features, x.size)
+        op.require(
+            equal(scale.size, scales * features), "scale has {0} elements, expected {1} or {2}", scale.size, features, x.size
+        )
     _emit_norm(op, x, scale, None, features, scales, silu=False)
 
 
@@ -140,9 +142,7 @@ def scaled_silu_operator(op: NodeLowering) -> None:
 
 @native
 @extents(a="rows * n", bias="n", scale="n", b="rows * n", decay="rows * n", beta="rows * n")
-def decays(
-    a: Ptr, bias: Ptr, scale: Ptr, b: Ptr, decay: Ptr, beta: Ptr, rows: int, n: int, part: int, parts: int
-) -> int:
+def decays(a: Ptr, bias: Ptr, scale: Ptr, b: Ptr, decay: Ptr, beta: Ptr, rows: int, n: int, part: int, parts: int) -> int:
     """decay (rows, n) = scale (n,) * log(1 + exp(a + bias)); beta = sigmoid(b). b and beta may be null."""
     for row in span(rows, part, parts):
         p = row * n
@@ -174,10 +174,10 @@ def linear_attention_gate(op: NodeLowering) -> None:
 
 
 class StreamSizes(NamedTuple):
-    """The sizes of streams (rows, count, n), and the steps of the gates of them."""
+    """The sizes of streams (rows, streams, n), and the steps of the gates of them."""
 
     rows: int
-    count: int
+    streams: int
     n: int
     step: int
     """From the gate of a stream to that of the next: n or 1."""
@@ -186,15 +186,15 @@ class StreamSizes(NamedTuple):
 
 
 @native
-@extents(x="g.rows * g.count * g.n", gate="g.rows * g.count * g.step", y="g.rows * g.n")
+@extents(x="g.rows * g.streams * g.n", gate="g.rows * g.streams * g.step", y="g.rows * g.n")
 def mix_streams(x: Ptr, gate: Ptr, y: Ptr, g: StreamSizes, scale: float, part: int, parts: int) -> int:
-    """y (rows, n) = scale * the sum of the streams x (rows, count, n) times their gates."""
+    """y (rows, n) = scale * the sum of the streams x (rows, streams, n) times their gates."""
     n = g.n
     for row in span(g.rows, part, parts):
         for i in range(n):
             y[row * n + i] = like(y, 0)
-        for c in range(g.count):
-            p, q = (row * g.count + c) * n, (row * g.count + c) * g.step
+        for c in range(g.streams):
+            p, q = (row * g.streams + c) * n, (row * g.streams + c) * g.step
             for i in range(n):
                 y[row * n + i] += x[p + i] * gate[q + i * g.inner]
         for i in range(n):
@@ -213,25 +213,25 @@ def hyper_connection_pre_mix(op: NodeLowering) -> None:
 
 @native
 @extents(
-    x="g.rows * g.count * g.n",
+    x="g.rows * g.streams * g.n",
     new="g.rows * g.n",
-    gate="g.rows * g.count * g.step",
-    mix="g.rows * g.count * g.count",
-    y="g.rows * g.count * g.n",
+    gate="g.rows * g.streams * g.step",
+    mix="g.rows * g.streams * g.streams",
+    y="g.rows * g.streams * g.n",
 )
 def inject(x: Ptr, new: Ptr, gate: Ptr, mix: Ptr, y: Ptr, g: StreamSizes, part: int, parts: int) -> int:
     """y (rows, k, n) = the sum over c of mix (rows, c, k) * x (rows, c, n), plus gate * new (rows, n). mix null: the identity."""
     n = g.n
-    for job in span(g.rows * g.count, part, parts):
-        row, k, p = job // g.count, job % g.count, job * n
+    for job in span(g.rows * g.streams, part, parts):
+        row, k, p = job // g.streams, job % g.streams, job * n
         for i in range(n):
             y[p + i] = gate[job * g.step + i * g.inner] * new[row * n + i]
         if null(mix):
             for i in range(n):
                 y[p + i] += x[p + i]
         else:
-            for c in range(g.count):
-                factor, q = mix[(row * g.count + c) * g.count + k], (row * g.count + c) * n
+            for c in range(g.streams):
+                factor, q = mix[(row * g.streams + c) * g.streams + k], (row * g.streams + c) * n
                 for i in range(n):
                     y[p + i] += factor * x[q + i]
     return OK
@@ -246,7 +246,9 @@ def hyper_connection_post_mix(op: NodeLowering) -> None:
     op.require(equal(new.size * count, x.size), "block_output has {0} elements for streams of {1}", new.size, x.size)
     sizes = _stream_sizes(op, rows, count, n, gate, "post_mix")
     if mix is not None:
-        op.require(equal(mix.size, rows * count * count), "stream_mix has {0} elements, expected {1}", mix.size, rows * count * count)
+        op.require(
+            equal(mix.size, rows * count * count), "stream_mix has {0} elements, expected {1}", mix.size, rows * count * count
+        )
     op.emit(inject, [x, new, gate, mix, op.output(0)], g=sizes, work=x.size * (2 if mix is None else 8))
 
 
@@ -254,7 +256,13 @@ def _stream_sizes(op: NodeLowering, rows: Dim, count: Dim, n: Dim, gate: Tensor,
     """Return the sizes of streams. There is a gate for each stream, or for each number."""
     one = equal(gate.size, rows * count)
     step = n if same(gate.size, rows * count * n) and not same(n, 1) else select(one, 1, n)
-    op.require(equal(gate.size, rows * count * step), f"{name} has {{0}} elements, expected {{1}} or {{2}}", gate.size, rows * count, rows * count * n)
+    op.require(
+        equal(gate.size, rows * count * step),
+        f"{name} has {{0}} elements, expected {{1}} or {{2}}",
+        gate.size,
+        rows * count,
+        rows * count * n,
+    )
     inner = 1 if same(step, n) else select(one, 0, 1)
     sizes: Any = (rows, count, n, step, inner)
     return StreamSizes(*sizes)

@@ -40,7 +40,9 @@ def group_query_attention(op: NodeLowering) -> None:
     if op.attr("do_rotary", 0):
         caches, positions = (op.input(7), op.input(8)), op.optional(9)
         q, k = (rotate(op, x, caches, lengths, later, positions) for x in (q, k))
-    keys, values = (append_to_cache(op, index, op.optional(index + 2), x, lengths, later, total) for index, x in ((1, k), (2, v)))
+    keys, values = (
+        append_to_cache(op, index, op.optional(index + 2), x, lengths, later, total) for index, x in ((1, k), (2, v))
+    )
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING

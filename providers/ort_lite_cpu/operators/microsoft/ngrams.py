@@ -142,7 +142,8 @@ def keep_ngrams(
     """state (requests, longest - 1) = the last of the past and of the numbers x of each request.
 
     captured (requests, capacity, longest - 1): the same after each of the first numbers, as many as `counts` says; then the pad.
-    Both may be null. A past that is null is the end of texts or the pad; repeats: it is the first number of the request. `hash_ngrams` has checked the offsets.
+    Both may be null. A past that is null is the end of texts or the pad; repeats: it is the first number of the request. `hash_ngrams`
+    has checked the offsets.
     """
     before = g.longest - 1
     fill = like(x, g.pad) if null(stop) else stop[0]
@@ -162,11 +163,10 @@ def keep_ngrams(
                 found = like(x, g.pad)
                 if kept and at >= start:
                     found = x[at]
+                elif kept and not null(past):
+                    found = past[request * before + before + at - start]
                 elif kept:
-                    if not null(past):
-                        found = past[request * before + before + at - start]
-                    else:
-                        found = x[start] if repeats else fill
+                    found = x[start] if repeats else fill
                 if slot >= 0:
                     captured[row + i] = found
                 elif not null(state):
@@ -224,4 +224,6 @@ def _misfit(failure: "Failure") -> str:
         return f"vocab_sizes[{failure.at}] is {failure.element(2, failure.at)}, expected a positive number"
     request = failure.at - width
     start, end = failure.element(3, request), failure.element(3, request + 1)
-    return f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected one or more tokens, in order"
+    return (
+        f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected one or more tokens, in order"
+    )

@@ -33,20 +33,24 @@ def _fields(data: Array, bits: int, run: int) -> Array:
 
 
 def _q4_0(blocks: Array) -> Array:
-    return _floats(blocks, 0) * (_fields(blocks[:, 2:], 4, 16) - 8)
+    numbers: Array = _floats(blocks, 0) * (_fields(blocks[:, 2:], 4, 16) - 8)
+    return numbers
 
 
 def _q5_0(blocks: Array) -> Array:
     high = np.unpackbits(blocks[:, 2:6], axis=-1, bitorder="little").astype(np.int32)
-    return _floats(blocks, 0) * ((_fields(blocks[:, 6:], 4, 16) | high << 4) - 16)
+    numbers: Array = _floats(blocks, 0) * ((_fields(blocks[:, 6:], 4, 16) | high << 4) - 16)
+    return numbers
 
 
 def _q8_0(blocks: Array) -> Array:
-    return _floats(blocks, 0) * blocks[:, 2:].view(np.int8)
+    numbers: Array = _floats(blocks, 0) * blocks[:, 2:].view(np.int8)
+    return numbers
 
 
 def _q2_0(blocks: Array) -> Array:
-    return _floats(blocks, 0) * (_fields(blocks[:, 2:], 2, 1) - 1)
+    numbers: Array = _floats(blocks, 0) * (_fields(blocks[:, 2:], 2, 1) - 1)
+    return numbers
 
 
 def _q5_k(blocks: Array) -> Array:

@@ -128,7 +128,9 @@ def _check(op: NodeLowering) -> None:
         raise op.reject(f"expert_weight_bits {bits}, takes 2, 4 and 8")
     for layer in ("fc1", "fc2", "fc3"):
         if op.attr(f"{layer}_expert_weight_bits", bits) != bits:
-            raise op.reject(f"{layer}_expert_weight_bits {op.attr(f'{layer}_expert_weight_bits')} beside expert_weight_bits {bits}")
+            raise op.reject(
+                f"{layer}_expert_weight_bits {op.attr(f'{layer}_expert_weight_bits')} beside expert_weight_bits {bits}"
+            )
     if any(op.has(index) for index in (8, 9, 10, 13)):
         raise op.reject("a third layer, fc3")
     if any(op.has(index) for index in range(15, 21)):
@@ -150,7 +152,9 @@ def _layer(op: NodeLowering, indices: tuple[int, int, int, int]) -> Emit:
         if zeros is not None:
             expected = (g.experts, g.n, c.zeros) if c.by_row else (g.experts, c.zeros)
             op.agree(zeros.shape, expected, "the zero points do not fit the weights")
-            op.require(1 if c.by_row else equal(c.blocks, 1), "a zero point for each row, whose codes are in {0} blocks", c.blocks)
+            op.require(
+                1 if c.by_row else equal(c.blocks, 1), "a zero point for each row, whose codes are in {0} blocks", c.blocks
+            )
         scratch = op.temporary("float32", (op.options.threads * 2 * g.k,))
         operands = [x, w, scales, zeros, bias, routes.order, routes.starts, y, scratch]
         work = linear_work(g.routes * g.n * g.k, PRODUCT) + linear_work(g.n * g.k, DECODE)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, imin, like, native, read_once, span
-from ort_lite.shapes import equal, less
+from ort_lite.shapes import less
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.attention import heads_of, mask_of
@@ -20,7 +20,7 @@ CLEAR = 0.05
 
 
 class BlockSizes(NamedTuple):
-    """The sizes of masks (batch, heads, rows, total), and of layouts: `blocks` rows of blocks, of `size` keys, at most `listed` each."""
+    """The sizes of masks (batch, heads, rows, total), and of layouts: `blocks` rows of blocks of `size` keys, at most `listed` each."""
 
     batch: int
     heads: int
