@@ -90,13 +90,16 @@ def test_offsets_that_are_no_requests(offsets: tuple[int, ...]) -> None:
         run_op("GatedDeltaNet", inputs, {}, outputs=2, **HOW)
 
 
-@pytest.mark.parametrize(("rule", "attributes", "message"), [
-    ("linear", {"update_rule": "gated"}, "decay is missing"),
-    ("delta", {"update_rule": "linear"}, "beta is not for"),
-    ("gated_delta", {"gate_activation": "softplus"}, "without a_log"),
-    ("gated_delta", {"state_update_capacity": 2}, "without capture_count"),
-    ("gated_delta", {"update_rule": "other"}, "update_rule 'other'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rule", "attributes", "message"),
+    [
+        ("linear", {"update_rule": "gated"}, "decay is missing"),
+        ("delta", {"update_rule": "linear"}, "beta is not for"),
+        ("gated_delta", {"gate_activation": "softplus"}, "without a_log"),
+        ("gated_delta", {"state_update_capacity": 2}, "without capture_count"),
+        ("gated_delta", {"update_rule": "other"}, "update_rule 'other'"),
+    ],
+)
 def test_what_is_rejected(rule: str, attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("GatedDeltaNet", operands(rule), attributes, outputs=2, **HOW)

@@ -84,27 +84,33 @@ def test_linear_attention_gate(shape: tuple[int, ...], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("x", "gate", "attributes"), [
-    ((2, 5, 3, 4), (2, 5, 3), {}),
-    ((2, 5, 3, 4), (2, 5, 3, 1), {"reduction_scale": 0.5}),
-    ((2, 5, 3, 4), (2, 5, 3, 4), {}),
-    ((2, 5, 12), (2, 5, 12), {"num_branches": 3}),
-    ((2, 5, 12), (2, 5, 3), {"num_branches": 3}),
-    ((6, 3, 1), (6, 3), {}),
-    ((0, 3, 4), (0, 3), {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "gate", "attributes"),
+    [
+        ((2, 5, 3, 4), (2, 5, 3), {}),
+        ((2, 5, 3, 4), (2, 5, 3, 1), {"reduction_scale": 0.5}),
+        ((2, 5, 3, 4), (2, 5, 3, 4), {}),
+        ((2, 5, 12), (2, 5, 12), {"num_branches": 3}),
+        ((2, 5, 12), (2, 5, 3), {"num_branches": 3}),
+        ((6, 3, 1), (6, 3), {}),
+        ((0, 3, 4), (0, 3), {}),
+    ],
+)
 def test_pre_mix(x: Any, gate: Any, attributes: Any, dtype: str) -> None:
     check("HyperConnectionPreMix", draw(*x, dtype=dtype), draw(*gate, dtype=dtype), **attributes)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("mixed", [False, True])
-@pytest.mark.parametrize(("x", "gate", "attributes"), [
-    ((2, 5, 3, 4), (2, 5, 3), {}),
-    ((2, 5, 3, 4), (2, 5, 3, 1), {}),
-    ((2, 5, 3, 4), (2, 5, 3, 4), {}),
-    ((2, 5, 12), (2, 5, 3), {"num_branches": 3}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "gate", "attributes"),
+    [
+        ((2, 5, 3, 4), (2, 5, 3), {}),
+        ((2, 5, 3, 4), (2, 5, 3, 1), {}),
+        ((2, 5, 3, 4), (2, 5, 3, 4), {}),
+        ((2, 5, 12), (2, 5, 3), {"num_branches": 3}),
+    ],
+)
 def test_post_mix(x: Any, gate: Any, attributes: Any, mixed: bool, dtype: str) -> None:
     mix = draw(2, 5, 3, 3, dtype=dtype) if mixed else None
     check(

@@ -56,12 +56,15 @@ def test_offsets_that_are_no_requests(offsets: tuple[int, ...]) -> None:
         run_op("VarlenCausalConvWithState", inputs, {}, outputs=2, **HOW)
 
 
-@pytest.mark.parametrize(("attributes", "message"), [
-    ({"dilation": 0}, "dilation 0"),
-    ({"activation": "relu"}, "activation 'relu'"),
-    ({"state_update_capacity": 9}, "state_update_capacity 9"),
-    ({"state_update_capacity": 2}, "without capture_count"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"dilation": 0}, "dilation 0"),
+        ({"activation": "relu"}, "activation 'relu'"),
+        ({"state_update_capacity": 9}, "state_update_capacity 9"),
+        ({"state_update_capacity": 2}, "without capture_count"),
+    ],
+)
 def test_what_is_rejected(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("VarlenCausalConvWithState", operands(3), attributes, outputs=2, **HOW)

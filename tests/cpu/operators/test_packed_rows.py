@@ -11,8 +11,19 @@ from tests.cpu.check import check_op, run_op
 from tests.cpu.operators.test_microsoft_forms import HOW
 from tests.cpu.ort import ort_op
 
-FORMATS = [(0, 4, 1), (1, 2, 1), (2, 18, 32), (6, 22, 32), (8, 34, 32), (13, 176, 256), (14, 210, 256), (20, 18, 32),
-           (23, 136, 256), (30, 2, 1), (42, 18, 64)]  # fmt: skip
+FORMATS = [
+    (0, 4, 1),
+    (1, 2, 1),
+    (2, 18, 32),
+    (6, 22, 32),
+    (8, 34, 32),
+    (13, 176, 256),
+    (14, 210, 256),
+    (20, 18, 32),
+    (23, 136, 256),
+    (30, 2, 1),
+    (42, 18, 64),
+]
 
 
 def table(kind: int, nbytes: int, blocks: int) -> Array:
@@ -40,11 +51,14 @@ def test_rows(kind: int, nbytes: int, count: int, dtype: str) -> None:
         check_op("GatherPacked", data, indices, constants=[0], expected=want, rtol=1e-6, **given, **HOW)
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ({"packed_type": 16, "K": 256}, "packed_type 16"),
-    ({"packed_type": 3, "K": 256}, "packed_type 3"),
-    ({"packed_type": 2, "K": 40}, "K 40"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"packed_type": 16, "K": 256}, "packed_type 16"),
+        ({"packed_type": 3, "K": 256}, "packed_type 3"),
+        ({"packed_type": 2, "K": 40}, "K 40"),
+    ],
+)
 def test_what_is_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("GatherPacked", [np.zeros((2, 66), np.uint8), np.array([0])], given | {"output_dtype": 1}, outputs=1, **HOW)

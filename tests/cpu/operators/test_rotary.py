@@ -82,13 +82,16 @@ def positions(batch: int, rows: int, limit: int = 9) -> Array:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize(("shape", "turned", "sections"), [
-    ((2, 3, 5, 16), 0, (4, 2, 2)),
-    ((2, 3, 5, 16), 8, (2, 1, 1)),
-    ((2, 5, 48), 0, (6, 1, 1)),
-    ((2, 5, 48), 12, (2, 3, 1)),
-    ((1, 1, 0, 16), 0, (3, 3, 2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "turned", "sections"),
+    [
+        ((2, 3, 5, 16), 0, (4, 2, 2)),
+        ((2, 3, 5, 16), 8, (2, 1, 1)),
+        ((2, 5, 48), 0, (6, 1, 1)),
+        ((2, 5, 48), 12, (2, 3, 1)),
+        ((1, 1, 0, 16), 0, (3, 3, 2)),
+    ],
+)
 def test_three_positions(shape: Any, turned: int, sections: tuple[int, ...], interleaved: int, layout: int, dtype: str) -> None:
     draw = np.random.default_rng(0).normal
     half, rows = sum(sections), shape[-2]
@@ -102,12 +105,15 @@ def test_three_positions(shape: Any, turned: int, sections: tuple[int, ...], int
     check_op("MRotaryEmbedding", *inputs, expected=want, constants=[2, 3], opset=1, domain=MICROSOFT, **how, **given)
 
 
-@pytest.mark.parametrize(("change", "given", "message"), [
-    ((2, 1, 3, 9), {}, "position 9, of row 8 in stream 2, is out of range"),
-    ((0, 0, 0, -1), {}, "position -1, of row 0 in stream 0, is out of range"),
-    (None, {"mrope_section": (4, 4, 1)}, "mrope_section"),
-    (None, {"mrope_layout": 2}, "mrope_layout 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "given", "message"),
+    [
+        ((2, 1, 3, 9), {}, "position 9, of row 8 in stream 2, is out of range"),
+        ((0, 0, 0, -1), {}, "position -1, of row 0 in stream 0, is out of range"),
+        (None, {"mrope_section": (4, 4, 1)}, "mrope_section"),
+        (None, {"mrope_layout": 2}, "mrope_layout 2"),
+    ],
+)
 def test_positions_and_sections_that_do_not_fit(change: Any, given: dict[str, Any], message: str) -> None:
     ids = positions(2, 5)
     if change:

@@ -44,13 +44,16 @@ def check(x: Array, bias: Array, **attributes: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("attributes", [
-    {"top_k": 1},
-    {"top_k": 3, "router_sentinel": -50.0},
-    {"top_k": 2, "n_group": 4, "topk_group": 2},
-    {"top_k": 5, "n_group": 4, "topk_group": 2, "group_topk": 1},
-    {"top_k": 8, "n_group": 8, "topk_group": 3, "group_topk": 9},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"top_k": 1},
+        {"top_k": 3, "router_sentinel": -50.0},
+        {"top_k": 2, "n_group": 4, "topk_group": 2},
+        {"top_k": 5, "n_group": 4, "topk_group": 2, "group_topk": 1},
+        {"top_k": 8, "n_group": 8, "topk_group": 3, "group_topk": 9},
+    ],
+)
 @pytest.mark.parametrize("lead", [(5,), (2, 3), (0,)])
 def test_taken_experts(lead: tuple[int, ...], attributes: dict[str, Any], dtype: str) -> None:
     check(logits(*lead, 8, dtype=dtype), 0.3 * logits(8), **attributes)

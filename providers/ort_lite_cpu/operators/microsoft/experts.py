@@ -270,7 +270,7 @@ def activation_of(op: NodeLowering) -> str:
 
 
 class Routes(NamedTuple):
-    """Which expert each route goes to: `chosen` and `shares` (tokens, taken), the routes in `order` of experts, their `starts`."""
+    """The choice of experts: `chosen` and `shares` (tokens, taken), and the routes in `order` of experts, who have them from `starts` on."""
 
     tokens: Dim
     experts: Dim

@@ -136,7 +136,7 @@ def recur_packed(
     part: int,
     parts: int,
 ) -> int:
-    """For each token, compute state *= fade; state += outer(delta, k), delta = (v - state @ k) * beta; y = scale * state @ q.
+    """Compute for each token: state *= fade; state += outer(delta, k), delta = (v - state @ k) * beta; y = scale * state @ q.
 
     scale 0: 1 / sqrt(size).
     past, which may be null, and state (requests, outs, width, size). Without fade, nothing fades; without beta, delta is v.
