@@ -12,6 +12,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention import columns_of, heads_of, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.microsoft.attention import bias_of
+from ort_lite_cpu.operators.microsoft.quantized_cache import append_to_coded_cache, emit_coded_attention, is_quantized
 from ort_lite_cpu.operators.rotary import HeadSteps, emit_rotation, head_steps
 from ort_lite_cpu.registry import REAL, operator
 
@@ -40,9 +41,6 @@ def group_query_attention(op: NodeLowering) -> None:
     if op.attr("do_rotary", 0):
         caches, positions = (op.input(7), op.input(8)), op.optional(9)
         q, k = (rotate(op, x, caches, lengths, later, positions) for x in (q, k))
-    keys, values = (
-        append_to_cache(op, index, op.optional(index + 2), x, lengths, later, total) for index, x in ((1, k), (2, v))
-    )
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
@@ -60,15 +58,18 @@ def group_query_attention(op: NodeLowering) -> None:
         stage=stage,
     )
     scores = op.output(3) if stage != kernels.NOTHING else None
-    emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask, rules, scores)
+    y, pasts, new = heads_of(op, op.output(0), heads), (op.optional(3), op.optional(4)), (k, v)
+    if is_quantized(op):
+        coded = [append_to_coded_cache(op, i + 1, op.input(i + 3), op.input(i + 12), new[i], lengths, later, total) for i in (0, 1)]
+        emit_coded_attention(op, q, *coded, y, mask, rules, scores, total)
+    else:
+        keys, values = (append_to_cache(op, i + 1, pasts[i], new[i], lengths, later, total) for i in (0, 1))
+        emit_attention(op, q, keys, values, y, mask, rules, scores)
 
 
 def _check(op: NodeLowering) -> None:
-    for attribute, name in (("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantised cache")):
-        if op.attr(attribute, 0):
-            raise op.reject(name)
-    if op.has(12) or op.has(13):
-        raise op.reject("a quantised cache")
+    if op.attr("sliding_window_cache", 0):
+        raise op.reject("a cache that evicts")
     if op.has(14) or op.has(15):
         raise op.reject("normalisation of queries and keys")
     if op.has(16):
