@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_named(changes: dict[int, Array | None], more: dict
     ("changes", "more", "message"),
     [
         ({}, {"sliding_window_cache": 8}, "a cache that evicts"),
-        ({}, {"kv_cache_bit_width": 8}, "a quantised cache"),
+        ({}, {"kv_cache_bit_width": 8}, "kv_cache_bit_width 8 or scales without k_quant_type"),
         (dict.fromkeys((14, 15), ramp((SIZE,))), {}, "normalisation of queries and keys"),
         ({16: np.array([1, 1], np.int32)}, {}, "query_seqlens, the lengths of padded queries"),
         ({}, {"qk_output": 7}, "qk_output 7"),

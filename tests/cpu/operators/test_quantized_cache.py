@@ -73,7 +73,8 @@ def attend(inputs: list[Any], bits: int, present: list[Array]) -> Array:
 @pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize(
-    ("rows", "total", "lengths", "room"), [(4, 4, [4], 4), (21, 21, [21, 21], 30), (1, 20, [20, 7], 24), (1, 90, [90], 89), (20, 70, [70], 70)]
+    ("rows", "total", "lengths", "room"),
+    [(4, 4, [4], 4), (21, 21, [21, 21], 30), (1, 20, [20, 7], 24), (1, 90, [90], 89), (20, 70, [70], 70)],
 )
 def test_forms(rows: int, total: int, lengths: list[int], room: int, bits: int, kind: str) -> None:
     inputs = feeds(rows, total, lengths, room, bits, kind)

@@ -94,26 +94,22 @@ def gather_result(x: Ptr, scales: Ptr, size: int, channels: int, bits: Static, y
     q="walk(g.q_at, g.batch, g.q_batch, g.heads, g.q_head, g.rows, g.q_row, g.size, 1)",
     k="g.batch * kv.heads * kv.room * g.size * kv.bits // 8",
     v="g.batch * kv.heads * kv.room * g.size * kv.bits // 8",
-    k_scale="kv.heads * g.size if kv.channels else 1",
-    v_scale="kv.heads * g.size if kv.channels else 1",
+    scales="2 * (kv.heads * g.size if kv.channels else 1)",
     mask="walk(0, g.batch, rules.m_batch, g.heads, rules.m_head, g.rows, rules.m_row, rules.columns, 1)",
     lengths="g.batch",
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.size, 1)",
-    qk="g.batch * g.heads * g.rows * kv.length",
     scratch="parts * SHARED * g.rows * (kv.length + 2 * (g.size + 1))",
 )
 def attend_codes(
     q: Ptr,
     k: Ptr,
     v: Ptr,
-    k_scale: Ptr,
-    v_scale: Ptr,
+    scales: Ptr,
     mask: Ptr,
     lengths: Ptr,
     sink: Ptr,
     y: Ptr,
-    qk: Ptr,
     scratch: Ptr,
     g: AttentionHeads,
     kv: CodedKeys,
@@ -121,9 +117,9 @@ def attend_codes(
     part: int,
     parts: int,
 ) -> int:
-    """Compute `attend` from codes in place; parts share heads, up to SHARED of a group at a time.
+    """Compute `attend` from codes in place; parts share heads, up to SHARED of a group at a time. The scores are no result.
 
-    scratch: for each of SHARED * rows rows of a part, `length` scores, a query and a result.
+    scales: of keys, then of values. scratch: for each of SHARED * rows rows of a part, `length` scores, a query and a result.
     """
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
     group, length, size = g.heads // max(kv.heads, 1), kv.length, g.size
@@ -136,12 +132,11 @@ def attend_codes(
         b, kv_head = shared // kv.heads, shared % kv.heads
         h, many = kv_head * group + bunch, min(group - bunch, SHARED) * g.rows
         key, value = shift(k, shared * kv.room * each), shift(v, shared * kv.room * each)
-        own_k, own_v = shift(k_scale, kv_head * size * kv.channels), shift(v_scale, kv_head * size * kv.channels)
+        own_k = shift(scales, kv_head * size * kv.channels)
+        own_v = shift(own_k, kv.heads * size if kv.channels else 1)
         count, offset = frame(b, g.rows, length, lengths, rules)
-        begin, end = 0, length
-        if rules.output == NOTHING:
-            begin = visible(0, offset, rules, count)[0]
-            end = max(visible(g.rows - 1, offset, rules, count)[1], begin)
+        begin = visible(0, offset, rules, count)[0]
+        end = max(visible(g.rows - 1, offset, rules, count)[1], begin)
         x, target = shift(q, g.q_at + b * g.q_batch + h * g.q_head), shift(y, b * g.y_batch + h * g.y_head)
         for r in range(many):
             row = shift(x, r // g.rows * g.q_head + r % g.rows * g.q_row)
@@ -157,9 +152,11 @@ def attend_codes(
             first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
             own, added = shift(s, r * length), shift(mask, b * rules.m_batch + hr * rules.m_head + i * rules.m_row + begin)
-            more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * g.heads + hr) * g.rows + i) * length)
-            masked, output, half, precision = rules.masked, rules.output, rules.half, rules.precision
-            normalise_row(own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision, 0)
+            more = shift(sink, 0 if null(sink) else hr)
+            half, precision = rules.half, rules.precision
+            normalise_row(
+                own, first, last, end - begin, added, more, kv.softcap, own, rules.masked, NOTHING, half, precision, 0
+            )
         for t in range(begin, end, PIECE):
             for r in range(many):
                 out = shift(sums, r * (size + 1))

@@ -270,7 +270,7 @@ def activation_of(op: NodeLowering) -> str:
 
 
 class Routes(NamedTuple):
-    """The choice of experts: `chosen` and `shares` (tokens, taken), and the routes in `order` of experts, who have them from `starts` on."""
+    """The choice of experts: `chosen` and `shares` (tokens, taken), the routes in `order` of experts, and where each one `starts`."""
 
     tokens: Dim
     experts: Dim

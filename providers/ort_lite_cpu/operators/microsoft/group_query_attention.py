@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, address, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
@@ -60,8 +60,10 @@ def group_query_attention(op: NodeLowering) -> None:
     scores = op.output(3) if stage != kernels.NOTHING else None
     y, pasts, new = heads_of(op, op.output(0), heads), (op.optional(3), op.optional(4)), (k, v)
     if is_quantized(op):
-        coded = [append_to_coded_cache(op, i + 1, op.input(i + 3), op.input(i + 12), new[i], lengths, later, total) for i in (0, 1)]
-        emit_coded_attention(op, q, *coded, y, mask, rules, scores, total)
+        coded = [
+            append_to_coded_cache(op, i + 1, op.input(i + 3), op.input(i + 12), new[i], lengths, later, total) for i in (0, 1)
+        ]
+        emit_coded_attention(op, q, coded[0], coded[1], y, mask, rules, scores, total)
     else:
         keys, values = (append_to_cache(op, i + 1, pasts[i], new[i], lengths, later, total) for i in (0, 1))
         emit_attention(op, q, keys, values, y, mask, rules, scores)
@@ -163,8 +165,10 @@ def append(
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length exceeds `total`, which is at most `length`.
+    Where y is the past, only the new rows are written.
     """
     rows, size = g.rows, g.size
+    same = address(past) == address(y) and before == length
     for job in span(g.batch * g.heads * length, part, parts):
         t, h, b = job % length, job // length % g.heads, job // length // g.heads
         end = int(read_once(lengths, b)) + 1
@@ -175,11 +179,11 @@ def append(
             source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(size):
                 y[job * size + i] = new[source + i]
-        elif t < min(first, before):
+        elif t < min(first, before) and not same:
             source = ((b * g.heads + h) * before + t) * size
             for i in range(size):
                 y[job * size + i] = past[source + i]
-        else:
+        elif not same:
             for i in range(size):
                 y[job * size + i] = like(y, 0)
     return OK

@@ -142,13 +142,23 @@ def dequantize_cache(
     return OK
 
 
+@native
+@extents(k="n", v="n", y="2 * n")
+def join_scales(k: Ptr, v: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
+    """y (2, n) = the scales of keys, then those of values."""
+    for i in span(n, part, parts):
+        y[i] = k[i]
+        y[n + i] = v[i]
+    return OK
+
+
 def is_quantized(op: NodeLowering) -> bool:
     """Return True if the cache is one of codes. Raises Rejection for forms that onnxruntime's kernel for CPUs does not take."""
     kinds = [op.attr(name, "NONE") for name in ("k_quant_type", "v_quant_type")]
     bits = op.attr("kv_cache_bit_width", 0)
     if kinds == ["NONE", "NONE"]:
         if bits or op.has(12) or op.has(13):
-            raise op.reject(f"kv_cache_bit_width {bits} and scales without k_quant_type and v_quant_type")
+            raise op.reject(f"kv_cache_bit_width {bits} or scales without k_quant_type and v_quant_type")
         return False
     if kinds[0] != kinds[1] or kinds[0] not in ("PER_TENSOR", "PER_CHANNEL"):
         raise op.reject(f"k_quant_type {kinds[0]!r} with v_quant_type {kinds[1]!r}")
@@ -204,9 +214,9 @@ def emit_coded_attention(
     total: Dim,
 ) -> None:
     """Emit attention to the first `total` rows: from codes for few rows of queries, otherwise from numbers that are made once."""
-    many = less(FEW - 1, q.shape[2])
+    many = less(FEW - 1, q.shape[2]) if scores is None else 1
     if not isinstance(many, int) or not many:
-        _emit_few(op, q, keys, values, y, mask, rules, scores, total, 1 - many)
+        _emit_few(op, q, keys, values, y, mask, rules, total, 1 - many)
     if not isinstance(many, int) or many:
         shape = q.shape[0], keys.codes.shape[1], total, q.shape[3]
         k, v = (_numbers(op, cache, shape, many) for cache in (keys, values))
@@ -230,7 +240,6 @@ def _emit_few(
     y: Heads,
     mask: Mask,
     rules: AttentionOptions,
-    scores: Tensor | None,
     total: Dim,
     turn: Dim,
 ) -> None:
@@ -241,8 +250,10 @@ def _emit_few(
     coded: Any = (kv_heads, total, room, rules.scale, rules.softcap, keys.channels, keys.bits)
     each = attention_codes.SHARED * rows * (total + 2 * (size + 1))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * each,))
-    others = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
-    operands = [q.tensor, keys.codes, values.codes, keys.scales, values.scales, *others]
+    n = keys.scales.size
+    scales = op.temporary(keys.scales.dtype, (2 * n,))
+    op.emit(join_scales, [keys.scales, values.scales, scales], n=n)
+    operands = [q.tensor, keys.codes, values.codes, scales, mask.tensor, rules.lengths, rules.sink, y.tensor, scratch]
     g, kv = attention.AttentionHeads(*sizes), attention_codes.CodedKeys(*coded)
     work = linear_work(batch * heads * rows * total * size * 2, PRODUCT)
     op.emit(attention_codes.attend_codes, operands, g=g, kv=kv, rules=rules.score_rules(mask), work=work)
