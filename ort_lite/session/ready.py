@@ -145,6 +145,12 @@ class Ready:
         outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
+    @property
+    def in_place(self) -> Mapping[str, str]:
+        """The outputs whose targets in `run_into` may be the array of an input, each with the input."""
+        executable = self.compiled.executable
+        return {self._names[k]: executable.inputs[place].name for k, place in executable.in_place.items()}
+
     def _check_entries(self, options: RunOptions) -> None:
         """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""
         entries = options.config_entries

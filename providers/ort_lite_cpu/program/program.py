@@ -28,7 +28,7 @@ from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
@@ -88,6 +88,7 @@ class Program:
         needed = machinery(self._team)
         assembled = assemble(self.lowered, options.threads, needed)
         self.places, self.output_places = assembled.places, assembled.output_places
+        self.in_place = _outputs_in_inputs(self.lowered, assembled.output_places, len(inputs))
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
             SegmentRun.of(step, Binder(step, self.planner, options.compile), needs, len(inputs))
@@ -282,13 +283,16 @@ class Program:
             return machine_image(self._with_calls(), inputs, order)
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
-        """Run as a call does; outputs that a program of one segment allocates are computed in their `targets` instead."""
+        """Run as a call does; outputs that segments allocate are computed in their `targets` instead.
+
+        A target may be an input, the same array, if `in_place` has the two.
+        """
         return self(inputs, targets)
 
     def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         only = self._only
         if only is None:
-            return self._steps(inputs) if not self._counts else self._run_counting_strings(inputs)
+            return self._steps(inputs, targets) if not self._counts else self._run_counting_strings(inputs)
         lease = None
         key = tuple(map(_SHAPE, inputs))
         try:
@@ -301,7 +305,7 @@ class Program:
             places: list[Any] = [*inputs, *self._unmade]
             lease = only.lease(self.pool, bound, places)
             if targets:
-                self._aim(places, targets)
+                self._aim(places, targets, range(len(targets)))
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
@@ -313,14 +317,18 @@ class Program:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
-        """Puts targets in the place of arrays that were just allocated, which are their like."""
-        for place, target in zip(self.output_places, targets, strict=True):
+    def _aim(self, places: list[Any], targets: Sequence[Any], outputs: Iterable[int]) -> None:
+        """Puts targets of some outputs in the place of arrays that were just allocated, which are their like."""
+        for k in outputs:
+            place, target = self.output_places[k], targets[k]
             if target is None or place < self._input_count:
                 continue
             array = places[place]
             alike = array is not None and array.shape == target.shape and array.dtype == target.dtype
-            if alike and not address_of(target) % ALIGNMENT:
+            if not alike or address_of(target) % ALIGNMENT:
+                continue
+            same = [j for j in range(self._input_count) if places[j] is target]
+            if not same or same == [self.in_place.get(k)]:
                 places[place] = target
 
     def _run_counting_strings(self, inputs: Sequence[Any]) -> list[Any]:
@@ -334,7 +342,7 @@ class Program:
             if place not in self.output_places:
                 Pace(allocation.node).take(prod(shape) * dtype.itemsize)
 
-    def _steps(self, inputs: Sequence[Any]) -> list[Any]:
+    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         try:
             shapes = tuple(map(_SHAPE, inputs))
         except AttributeError:  # sequences, maps, optionals
@@ -343,7 +351,7 @@ class Program:
         if special is self:
             special = self._check(shapes)
         if special is not None:
-            return special(inputs)
+            return special(inputs, targets)
         places: list[Any] = [*inputs, *self._unmade]
         for place in self._read_again:
             places[place] = places[place].copy()
@@ -364,7 +372,10 @@ class Program:
                 bound = step.cache.get(key) or step.bind(key, step.values(places))
                 if self._counts:
                     self._take(step, bound)
+                unmade = [k for k in range(len(targets)) if places[self.output_places[k]] is None]
                 lease = step.lease(self.pool, bound, places)
+                if unmade:
+                    self._aim(places, targets, unmade)
                 if events is None:
                     step.run(bound, places, lease, options)
                 else:
@@ -443,6 +454,37 @@ def _may_share(lowered: Lowered) -> bool:
     """Return True if an instruction is, for some shapes at least, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
+
+
+def _outputs_in_inputs(lowered: Lowered, output_places: Sequence[int], inputs: int) -> dict[int, int]:
+    """Return the outputs that can be computed in the memory of an input, each with the input: the present and the past of a cache.
+
+    The instruction that makes the output is the only one that reads the input, once, and is the first to use the output. A run compares
+    the sizes.
+    """
+    uses: dict[int, list[Instruction | HostStep]] = {}
+    for item in lowered.items:
+        if (isinstance(item, Instruction) and item.jump) or (isinstance(item, Requirement) and item.expected):
+            return {}  # instructions of a loop read their operands again, and so does the program that runs instead of this one
+        if isinstance(item, Instruction):
+            buffers = [buffer for buffer in item.operands if buffer is not None]
+        elif isinstance(item, HostStep):
+            buffers = [
+                tensor.buffer for tensor in (*item.inputs, *item.outputs) if tensor is not None and tensor.buffer is not None
+            ]
+        else:
+            continue
+        for buffer in buffers:
+            uses.setdefault(buffer.place, []).append(item)
+    found: dict[int, int] = {}
+    for item in lowered.items:
+        if isinstance(item, Instruction) and item.inplace is not None:
+            out, source = (item.operands[k] for k in item.inplace)
+            if out is None or source is None or not 0 <= source.place < inputs or output_places.count(out.place) != 1:
+                continue
+            if out.place >= inputs and uses[source.place] == [item] and uses[out.place][0] is item:
+                found[output_places.index(out.place)] = source.place
+    return found
 
 
 def _restorers(

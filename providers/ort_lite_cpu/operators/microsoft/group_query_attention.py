@@ -131,7 +131,8 @@ def append_to_cache(
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
     operands, length = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], present.shape[2]
     sizes: dict[str, Any] = {"before": before, "length": length, "total": total, "later": later}
-    op.emit(append, operands, g=head_steps(new), **sizes, work=present.size // 2, message=_does_not_fit)
+    work = present.size // 2
+    op.emit(append, operands, g=head_steps(new), **sizes, work=work, inplace=(3, 0), message=_does_not_fit)
     batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
     return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
 
@@ -169,23 +170,27 @@ def append(
     """
     rows, size = g.rows, g.size
     same = address(past) == address(y) and before == length
-    for job in span(g.batch * g.heads * length, part, parts):
-        t, h, b = job % length, job // length % g.heads, job // length // g.heads
+    count = rows if same else length
+    for job in span(g.batch * g.heads * count, part, parts):
+        head = job // count
+        h, b = head % g.heads, head // g.heads
         end = int(read_once(lengths, b)) + 1
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
             return failure_status(INDEX_OUT_OF_RANGE, b)
+        t = job % count + (first if same else 0)
+        p = (head * length + t) * size
         if first <= t < first + rows:
             source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(size):
-                y[job * size + i] = new[source + i]
-        elif t < min(first, before) and not same:
-            source = ((b * g.heads + h) * before + t) * size
+                y[p + i] = new[source + i]
+        elif t < min(first, before):
+            source = (head * before + t) * size
             for i in range(size):
-                y[job * size + i] = past[source + i]
-        elif not same:
+                y[p + i] = past[source + i]
+        else:
             for i in range(size):
-                y[job * size + i] = like(y, 0)
+                y[p + i] = like(y, 0)
     return OK
 
 

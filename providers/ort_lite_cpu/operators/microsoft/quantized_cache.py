@@ -14,7 +14,6 @@ from ort_lite.native.lang import (
     fmin,
     like,
     native,
-    null,
     read_once,
     rint,
     span,
@@ -85,12 +84,16 @@ def append_codes(
     """
     nbytes, top, rows = g.size * bits // 8, (1 << (bits - 1)) - 1, g.rows
     same = address(past) == address(y) and c.before == c.length
-    for job in span(g.batch * g.heads * c.length, part, parts):
-        t, h, b = job % c.length, job // c.length % g.heads, job // c.length // g.heads
+    count = rows if same else c.length
+    for job in span(g.batch * g.heads * count, part, parts):
+        head = job // count
+        h, b = head % g.heads, head // g.heads
         end = int(read_once(lengths, b)) + 1
         first = end - rows if c.later else 0
         if first < 0 or end < 1 or end > c.total or first + rows > c.length:
             return failure_status(INDEX_OUT_OF_RANGE, b)
+        t = job % count + (first if same else 0)
+        p = (head * c.length + t) * nbytes
         if first <= t < first + rows:
             source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(nbytes):
@@ -101,11 +104,11 @@ def append_codes(
                     scaled = rint(new[source + d] * (like(new, 1) / scale if scale != 0 else like(new, 1)))
                     number = int(fmax(fmin(scaled, like(new, top)), like(new, -top - 1)))
                     code |= number if bits == 8 else (number + 8) << (4 * k)
-                y[job * nbytes + i] = like(y, code)
-        elif not same:
-            inside, source = t < min(first, c.before), ((b * g.heads + h) * c.before + t) * nbytes
+                y[p + i] = like(y, code)
+        else:
+            inside, source = t < min(first, c.before), (head * c.before + t) * nbytes
             for i in range(nbytes):
-                y[job * nbytes + i] = past[source + i] if inside and not null(past) else like(y, 0)
+                y[p + i] = past[source + i] if inside else like(y, 0)
     return OK
 
 
@@ -192,7 +195,16 @@ def append_to_coded_cache(
     sizes: Any = (before, length, total, later, channels)
     operands = [past, new.tensor, lengths, scales, present]
     work = linear_work(new.tensor.size, QUANTIZE) + present.size // 8
-    op.emit(append_codes, operands, g=head_steps(new), c=CacheSizes(*sizes), bits=bits, work=work, message=_does_not_fit)
+    op.emit(
+        append_codes,
+        operands,
+        g=head_steps(new),
+        c=CacheSizes(*sizes),
+        bits=bits,
+        work=work,
+        inplace=(4, 0),
+        message=_does_not_fit,
+    )
     return CodedCache(present, scales, bits, channels)
 
 
