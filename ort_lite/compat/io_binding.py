@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ort_lite.compat.bound_outputs import fill, fill_device
 from ort_lite.compat.ort_value import OrtValue, at_address, dims_at, dtype_of
-from ort_lite.dtypes import Array, from_numpy
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.execute.donation import Donations
+from ort_lite.execute.replay import KeptMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
-from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device, parse_device
 
 if TYPE_CHECKING:
     from ort_lite.compat.ort_value_vector import OrtValueVector
+    from ort_lite.session.run_state import RunState
 
 
 class Bindable(Protocol):
@@ -43,6 +46,8 @@ class Bindable(Protocol):
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
+        donations: Donations | None = None,
+        memory: KeptMemory | None = None,
     ) -> list[Any]: ...
 
     def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
@@ -67,6 +72,8 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
         self._results: list[OrtValue] = []
+        self._state: RunState | None = None
+        self._memory = KeptMemory(self._bound_on_devices)
 
     @property
     def _iobinding(self) -> "IOBinding":
@@ -98,13 +105,18 @@ class IOBinding:
         self._check("input", name)
         self._inputs[name] = ortvalue.value() if ortvalue.device_tensor is None else ortvalue
 
+    def bind_state(self, state: "RunState | None") -> None:
+        """Let runs use a state of the session (`create_run_state`), which has inputs and outputs besides those that are bound."""
+        self._state = state
+
     def synchronize_inputs(self) -> None:
         """Wait until the devices of the inputs have finished their work. Does nothing for the CPU."""
         _synchronize(self._inputs.values())
 
     def clear_binding_inputs(self) -> None:
-        """Unbind all inputs."""
+        """Unbind all inputs, and the state."""
         self._inputs.clear()
+        self._state = None
 
     # Outputs
 
@@ -179,21 +191,62 @@ class IOBinding:
 
         Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
-        if not self._outputs:
+        if not self._outputs and self._state is None:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
         targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
         given = {name: target.numpy() for name, target in targets.items() if target.device_tensor is None}
         wanted = self._device_outputs()
-        results = self._run_in_place(given) if given and not wanted and run_options is None else None
+        in_place = Donations(self._bound_to_both())
+        results = None
+        if given and not wanted and run_options is None and self._state is None:
+            results = self._run_in_place(given)
         if results is None:
-            results = self._session._run_on_devices(list(self._outputs), self._inputs, run_options, wanted)
+            results = self._run_placed(run_options, wanted, in_place)
         made = dict(zip(self._outputs, results, strict=True))
+        computed = {in_place.allowed[name] for name in in_place.taken if name in in_place.allowed}
         for name, target in targets.items():
             if target.device_tensor is None:
-                _fill(name, given[name], made[name])
+                fill(name, given[name], made[name])
             else:
-                _fill_device(name, target.device_tensor, made[name])
+                fill_device(name, target.device_tensor, made[name], name in computed)
         self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
+
+    def _run_placed(self, options: RunOptions | None, wanted: Mapping[str, Device], in_place: Donations) -> list[Any]:
+        """Run with the state, if there is one, with memory that stays, or with outputs computed in the memory of inputs."""
+        session, names = self._session, list(self._outputs)
+        if self._state is None:
+            donations = in_place if in_place.allowed else None
+            return session._run_on_devices(names, self._inputs, options, wanted, donations, self._kept_memory(wanted))
+
+        def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Donations) -> list[Any]:
+            donations.allowed = {**in_place.allowed, **donations.allowed}
+            try:
+                return session._run_on_devices(names, feed, options, {**wanted, **homes}, donations)
+            finally:
+                in_place.taken = donations.taken
+
+        return self._state.run(run, session, names, self._inputs)
+
+    def _bound_to_both(self) -> dict[str, str | None]:
+        """Return the inputs on devices that are bound to the same tensor as exactly one output, with the name of the output."""
+        outputs: dict[int, list[str]] = {}
+        for name, target in self._bound_tensors():
+            outputs.setdefault(id(target), []).append(name)
+        pairs = [(name, outputs.get(id(on_device(value)), [])) for name, value in self._inputs.items()] if outputs else []
+        return {name: found[0] for name, found in pairs if len(found) == 1}
+
+    def _bound_tensors(self) -> list[tuple[str, DeviceTensor]]:
+        targets = [(name, target) for name, target in self._outputs.items() if isinstance(target, OrtValue)]
+        return [(name, target.device_tensor) for name, target in targets if target.device_tensor is not None]
+
+    def _bound_on_devices(self) -> dict[str, Any]:
+        """Return the values on devices that outputs are bound to."""
+        return {name: tensor.value for name, tensor in self._bound_tensors()}
+
+    def _kept_memory(self, wanted: Mapping[str, Device]) -> KeptMemory | None:
+        """Return the memory that stays between runs, if all inputs and outputs do that are on devices."""
+        stays = wanted.keys() <= dict(self._bound_tensors()).keys()
+        return self._memory if wanted and stays and all(on_device(x) is not None for x in self._inputs.values()) else None
 
     def _device_outputs(self) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""
@@ -261,31 +314,3 @@ def _check_overwrites(name: str, provider: ExecutionProvider) -> None:
 
     if not can_overwrite(provider):
         raise InvalidArgument(f"output {name!r}: the data transfer of {provider.name} has no overwrite, bind an OrtValue")
-
-
-def _fill(name: str, target: Array, result: Any) -> None:
-    array = array_of(result)
-    _check_fits(name, (array.dtype, array.shape), (target.dtype, target.shape))
-    if not target.flags.writeable:
-        raise InvalidArgument(f"output {name!r} is bound to read-only memory")
-    if array is not target:
-        target[...] = array
-
-
-def _fill_device(name: str, target: DeviceTensor, result: Any) -> None:
-    """Store a result, which is a tensor on the target's device or an array, in a device tensor."""
-    from ort_lite.session.device_values import fill, take
-
-    came = result if isinstance(result, DeviceTensor) else array_of(result)
-    dtype = came.dtype if isinstance(came, DeviceTensor) else from_numpy(came.dtype)
-    _check_fits(name, (dtype, came.shape), (target.dtype, target.shape))
-    if isinstance(came, DeviceTensor):
-        take(target, came)
-    else:
-        fill(target, came)
-
-
-def _check_fits(name: str, came: tuple[Any, tuple[int, ...]], expected: tuple[Any, tuple[int, ...]]) -> None:
-    if came != expected:
-        said, wanted = (f"{dtype}{list(shape)}" for dtype, shape in (came, expected))
-        raise InvalidArgument(f"output {name!r} is {said}; it is bound to memory for {wanted}")
