@@ -73,7 +73,7 @@ class IOBinding:
         self._outputs: dict[str, OrtValue | Device] = {}
         self._results: list[OrtValue] = []
         self._state: RunState | None = None
-        self._memory = KeptMemory(self._bound_on_devices)
+        self._memory = KeptMemory()
 
     @property
     def _iobinding(self) -> "IOBinding":
@@ -239,14 +239,11 @@ class IOBinding:
         targets = [(name, target) for name, target in self._outputs.items() if isinstance(target, OrtValue)]
         return [(name, target.device_tensor) for name, target in targets if target.device_tensor is not None]
 
-    def _bound_on_devices(self) -> dict[str, Any]:
-        """Return the values on devices that outputs are bound to."""
-        return {name: tensor.value for name, tensor in self._bound_tensors()}
-
     def _kept_memory(self, wanted: Mapping[str, Device]) -> KeptMemory | None:
         """Return the memory that stays between runs, if all inputs and outputs do that are on devices."""
-        stays = wanted.keys() <= dict(self._bound_tensors()).keys()
-        return self._memory if wanted and stays and all(on_device(x) is not None for x in self._inputs.values()) else None
+        self._memory.bound = {name: tensor.value for name, tensor in self._bound_tensors()}
+        stays = wanted and wanted.keys() <= self._memory.bound.keys()
+        return self._memory if stays and all(on_device(x) is not None for x in self._inputs.values()) else None
 
     def _device_outputs(self) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""

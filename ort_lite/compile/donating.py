@@ -19,7 +19,8 @@ def choose_donations(
 
     `fresh` has the slots of values that are made in the run, with the provider whose partition makes them, or None for a copy.
     `given` has the slots of inputs that may be donated, with the only output that may be computed there, or None. A step that
-    reads the value earlier counts as well: a parallel run may have another order, and a device may still read.
+    reads the value earlier counts as well: a parallel run may have another order, and a device may still read. A partition whose
+    outputs get memory from an allocator has only the inputs of its aliases donated.
     """
     reads = Counter(slot for step in steps for slot in step.inputs)
     taken = set[Value]()
@@ -28,7 +29,7 @@ def choose_donations(
         aliased = {x: partition.outputs[y] for y, x in one.lending.aliases.items()}
         found = set[int]()
         for k, slot in enumerate(step.inputs[: len(partition.inputs)]):
-            if reads[slot] > 1 or slot not in step.dead:
+            if reads[slot] > 1 or slot not in step.dead or (one.lending.into_memory and k not in aliased):
                 continue
             if slot in given:
                 value, only = given[slot]

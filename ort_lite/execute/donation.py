@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.errors import ProviderError
 from ort_lite.execute.results import Wrapper
-from ort_lite.provider.abilities import declares_aliases, replays, takes_donations
+from ort_lite.provider.abilities import computes_into_memory, declares_aliases, replays, takes_donations
 from ort_lite.provider.ask import format_answer
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition, Partition
@@ -49,6 +49,7 @@ class Lending(Wrapper):
         self.function, self.partition, self.compiled = function, partition, compiled
         self.who = f"{partition.name} ({partition.provider.name})"
         self.donates, self.replays = takes_donations(compiled), replays(compiled)
+        self.into_memory = computes_into_memory(compiled)
         self.aliases = _check_aliases(self.who, partition, compiled) if declares_aliases(compiled) else {}
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:

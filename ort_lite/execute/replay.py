@@ -1,6 +1,6 @@
 """The memory of a binding between runs, so that partitions capture a call once and replay it (see `Replays`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -31,12 +31,13 @@ def _same(before: Sequence[Any], now: Sequence[Any]) -> bool:
 class KeptMemory:
     """The values that stay between the runs of one binding, which one thread uses at a time.
 
-    `bound` returns the values on devices that outputs are bound to, by name. A partition whose output is returned without being
-    bound makes a new value in each run, and does not replay.
+    `bound` has the values on devices that outputs are bound to in the next run, by name. A partition whose output is returned
+    without being bound makes a new value in each run, and does not replay.
     """
 
-    def __init__(self, bound: Callable[[], Mapping[str, Any]]) -> None:
-        self._bound = bound
+    bound: Mapping[str, Any]
+
+    def __init__(self) -> None:
         self._executable: Executable | None = None
         self._last: dict[str, _LastCall] = {}
         self._targets: dict[int, Any] = {}
@@ -47,7 +48,7 @@ class KeptMemory:
         if executable is not self._executable:
             self._executable = executable
             self._last.clear()
-        bound = self._bound()
+        bound = self.bound
         pairs = [(slot, name) for slot, name in zip(executable.result_slots, names, strict=True) if type(slot) is int]
         self._returned = {slot for slot, _ in pairs}
         self._targets = {slot: bound[name] for slot, name in pairs if name in bound}

@@ -51,11 +51,14 @@ class RunEvents:
             results = call_step(step, inputs)
         finally:
             CURRENT.events = outer
-        self._emit_step(step, begin, perf_counter_ns(), _nbytes(results[:1]), given)
+        self.emit_step(step, begin, perf_counter_ns(), _nbytes(results[:1]), given)
         return results
 
-    def _emit_step(self, step: Step, begin: int, end: int, made: int | None, given: int | None) -> None:
-        """Emit the event of a step and, for a copy, one on the track of its route that starts when the copy does."""
+    def emit_step(self, step: Step, begin: int, end: int, made: int | None, given: int | None) -> None:
+        """Emit the event of a step and, for a copy, one on the track of its route that starts when the copy does.
+
+        `made` and `given` are the sizes of its first result and its first input, if they state them.
+        """
         thread, emit = threading.get_native_id(), self._stream.emit
         found = {source for slot in step.inputs if (source := self._sources.get(slot)) is not None}
         sources = sorted(found, key=lambda source: source[:4])

@@ -53,8 +53,9 @@ class TakesDonations(Protocol):
     def call_donating(self, inputs: Sequence[Any], donated: frozenset[int], *state: Any) -> Sequence[Any]:
         """Run and return all outputs. `donated` holds the positions of such inputs.
 
-        It is called instead of the partition, and of `into_memory`, if an input is donated. An output may be the donated value
-        itself. Otherwise it must keep the donated value alive as long as it uses its memory.
+        It is called instead of the partition if an input is donated. An output may be the donated value itself. Otherwise it must
+        keep the donated value alive as long as it uses its memory. A partition that has `into_memory` too is called so only for
+        its `aliases`.
         """
 
 
