@@ -51,8 +51,10 @@ class _LentCalls(DeviceCalls):
         """Return the arrays on the device and their handles, which return to the allocator with the values."""
         provider = self._partition.provider
         inputs, memory = self.inside(arrays)
-        for value, handle in zip(inputs, memory, strict=False):
-            free_with(value, provider.allocator(), handle, "the kit", provider.device)
+        allocator = provider.allocator()
+        if allocator is not None:
+            for value, handle in zip(inputs, memory, strict=False):
+                free_with(value, allocator, handle, "the kit", provider.device)
         return inputs, memory
 
     def results(self, inputs: Sequence[Any], state: Sequence[Any]) -> list[Any]:
