@@ -127,12 +127,10 @@ class RunState:
         return next(name for name, other in self._links.items() if other == output)
 
     def _on_cpu(self, name: str) -> Any:
-        value = self._kept[name].value
-        if (tensor := on_device(value)) is None:
-            return deep_copy(value)
-        from ort_lite.session.device_values import fetch
+        from ort_lite.session.device_values import on_cpu
 
-        return fetch(tensor)
+        value = self._kept[name].value
+        return on_cpu(value) if isinstance(value, DeviceTensor) else deep_copy(value)
 
     def _cut(self, name: str, kept: _Kept, length: int, axis: int) -> _Kept:
         value = kept.value
@@ -174,7 +172,7 @@ def create_run_state(session: "Session", links: Mapping[str, str], initial: Mapp
         what = (
             f"no initial value for {', '.join(missing)}"
             if missing
-            else f"initial values for {', '.join(more)}, no inputs of it"
+            else f"initial values for {', '.join(more)} besides those of the state"
         )
         raise InvalidArgument(f"create_run_state: {what}")
     return RunState(session, links, {name: _own(initial[name]) for name in links})

@@ -210,7 +210,9 @@ class Session:
 
         def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Any) -> list[Any]:
             if verify is not None:
-                return self.run(names, feed, options, verify=verify)
+                from ort_lite.session.device_values import on_cpu
+
+                return self.run(names, {name: on_cpu(x) for name, x in feed.items()}, options, verify=verify)
             return self._run_on_devices(names, feed, options, homes, donations)
 
         return state.run(run, self, names, feed)
