@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ort_lite.compat.bound_outputs import fill, fill_device
 from ort_lite.compat.ort_value import OrtValue, at_address, dims_at, dtype_of
-from ort_lite.dtypes import Array, from_numpy
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.execute.donation import Donations
+from ort_lite.execute.replay import KeptMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
-from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device, parse_device
 
 if TYPE_CHECKING:
     from ort_lite.compat.ort_value_vector import OrtValueVector
+    from ort_lite.session.run_state import RunState
 
 
 class Bindable(Protocol):
@@ -37,12 +40,16 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
+    def _in_place(self) -> Mapping[str, str]: ...
+
     def _run_on_devices(
         self,
         names: Sequence[str],
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
+        donations: Donations | None = None,
+        memory: KeptMemory | None = None,
     ) -> list[Any]: ...
 
     def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
@@ -66,7 +73,11 @@ class IOBinding:
         }
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
+        self._targets: dict[str, Array] = {}
+        self._is_new = True
         self._results: list[OrtValue] = []
+        self._state: RunState | None = None
+        self._memory = KeptMemory()
 
     @property
     def _iobinding(self) -> "IOBinding":
@@ -81,7 +92,7 @@ class IOBinding:
         It is read in place if it is contiguous and of the input's type.
         """
         self._check("input", name)
-        self._inputs[name] = arr_on_cpu
+        self._inputs[name], self._is_new = arr_on_cpu, True
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
@@ -96,15 +107,20 @@ class IOBinding:
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an input to an OrtValue, without a copy."""
         self._check("input", name)
-        self._inputs[name] = ortvalue.value() if ortvalue.device_tensor is None else ortvalue
+        self._inputs[name], self._is_new = ortvalue.value() if ortvalue.device_tensor is None else ortvalue, True
+
+    def bind_state(self, state: "RunState | None") -> None:
+        """Let runs use a state of the session (`create_run_state`), which has inputs and outputs besides those that are bound."""
+        self._state = state
 
     def synchronize_inputs(self) -> None:
         """Wait until the devices of the inputs have finished their work. Does nothing for the CPU."""
         _synchronize(self._inputs.values())
 
     def clear_binding_inputs(self) -> None:
-        """Unbind all inputs."""
+        """Unbind all inputs, and the state."""
         self._inputs.clear()
+        self._state, self._is_new = None, True
 
     # Outputs
 
@@ -127,14 +143,14 @@ class IOBinding:
         if device != CPU:
             provider_of(self._session._devices(), device)
         if buffer_ptr is None:
-            self._outputs[name] = device
+            self._outputs[name], self._is_new = device, True
             return
         if element_type is None or shape is None:
             raise InvalidArgument(f"output {name!r}: a buffer needs element_type= and shape= besides")
         target = self._at_address(device_type, device_id, element_type, shape, buffer_ptr)
         if target.device_tensor is not None:
             _check_overwrites(name, target.device_tensor.provider)
-        self._outputs[name] = target
+        self._outputs[name], self._is_new = target, True
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an output to an OrtValue, whose memory each run overwrites.
@@ -144,7 +160,7 @@ class IOBinding:
         self._check("output", name)
         if not ortvalue.is_tensor():
             raise InvalidArgument(f"output {name!r}: bound to {ortvalue.data_type()}, expected a tensor")
-        self._outputs[name] = ortvalue
+        self._outputs[name], self._is_new = ortvalue, True
 
     def synchronize_outputs(self) -> None:
         """Wait until the devices of the outputs have finished. CPU outputs are complete when a run returns."""
@@ -154,6 +170,7 @@ class IOBinding:
         """Unbind all outputs."""
         self._outputs.clear()
         self._results.clear()
+        self._is_new = True
 
     def get_outputs(self) -> list[OrtValue]:
         """Return the outputs of the last run in the order in which they were bound."""
@@ -179,21 +196,59 @@ class IOBinding:
 
         Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
-        if not self._outputs:
+        if not self._outputs and self._state is None:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
         targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
-        given = {name: target.numpy() for name, target in targets.items() if target.device_tensor is None}
         wanted = self._device_outputs()
-        results = self._run_in_place(given) if given and not wanted and run_options is None else None
+        in_place = Donations(self._bound_to_both())
+        results = None
+        if targets and not wanted and run_options is None and self._state is None:
+            results = self._run_in_place()
         if results is None:
-            results = self._session._run_on_devices(list(self._outputs), self._inputs, run_options, wanted)
+            results = self._run_placed(run_options, wanted, in_place)
         made = dict(zip(self._outputs, results, strict=True))
+        computed = {in_place.allowed[name] for name in in_place.taken if name in in_place.allowed}
         for name, target in targets.items():
             if target.device_tensor is None:
-                _fill(name, given[name], made[name])
+                if made[name] is not self._targets.get(name):
+                    fill(name, target.numpy(), made[name])
             else:
-                _fill_device(name, target.device_tensor, made[name])
+                fill_device(name, target.device_tensor, made[name], name in computed)
         self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
+
+    def _run_placed(self, options: RunOptions | None, wanted: Mapping[str, Device], in_place: Donations) -> list[Any]:
+        """Run with the state, if there is one, with memory that stays, or with outputs computed in the memory of inputs."""
+        session, names = self._session, list(self._outputs)
+        if self._state is None:
+            donations = in_place if in_place.allowed else None
+            return session._run_on_devices(names, self._inputs, options, wanted, donations, self._kept_memory(wanted))
+
+        def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Donations) -> list[Any]:
+            donations.allowed = {**in_place.allowed, **donations.allowed}
+            try:
+                return session._run_on_devices(names, feed, options, {**wanted, **homes}, donations)
+            finally:
+                in_place.taken = donations.taken
+
+        return self._state.run(run, session, names, self._inputs)
+
+    def _bound_to_both(self) -> dict[str, str | None]:
+        """Return the inputs on devices that are bound to the same tensor as exactly one output, with the name of the output."""
+        outputs: dict[int, list[str]] = {}
+        for name, target in self._bound_tensors():
+            outputs.setdefault(id(target), []).append(name)
+        pairs = [(name, outputs.get(id(on_device(value)), [])) for name, value in self._inputs.items()] if outputs else []
+        return {name: found[0] for name, found in pairs if len(found) == 1}
+
+    def _bound_tensors(self) -> list[tuple[str, DeviceTensor]]:
+        targets = [(name, target) for name, target in self._outputs.items() if isinstance(target, OrtValue)]
+        return [(name, target.device_tensor) for name, target in targets if target.device_tensor is not None]
+
+    def _kept_memory(self, wanted: Mapping[str, Device]) -> KeptMemory | None:
+        """Return the memory that stays between runs, if all inputs and outputs do that are on devices."""
+        self._memory.bound = {name: tensor.value for name, tensor in self._bound_tensors()}
+        stays = wanted and wanted.keys() <= self._memory.bound.keys()
+        return self._memory if stays and all(on_device(x) is not None for x in self._inputs.values()) else None
 
     def _device_outputs(self) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""
@@ -215,24 +270,44 @@ class IOBinding:
         there = provider_of(self._session._devices(), device)
         return OrtValue(device_values.at_address(there, dtype, tuple(dims), address))
 
-    def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
+    def _run_in_place(self) -> list[Any] | None:
         """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
-        others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
-        if len(others) < len(self._inputs):  # values of other types may share memory with a target
-            return None
-        targets: dict[str, Array] = {}
-        for name, target in given.items():
-            usable = target.flags.writeable and target.flags.c_contiguous and target.flags.aligned
-            if usable and not any(np.may_share_memory(target, other) for other in others):
+        if self._is_new:
+            self._targets, self._is_new = self._find_targets(), False
+        outputs = self._session._run_into(self._inputs, self._targets) if self._targets else None
+        return None if outputs is None else [outputs[name] for name in self._outputs]
+
+    def _find_targets(self) -> dict[str, Array]:
+        """Return the arrays of outputs that can be computed there: memory of their own, or that of the input that they replace."""
+        inputs = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
+        if len(inputs) < len(self._inputs):  # values of other types may share memory with a target
+            return {}
+        others, replaced, targets = [*inputs.values()], self._session._in_place(), dict[str, Array]()
+        for name, bound in self._outputs.items():
+            if not isinstance(bound, OrtValue) or bound.device_tensor is not None:
+                continue
+            target = bound.numpy()
+            if not (target.flags.writeable and target.flags.c_contiguous and target.flags.aligned):
+                continue
+            sharing = [other for other in others if np.may_share_memory(target, other)]
+            own = inputs.get(replaced.get(name, ""))
+            if own is not None and len(sharing) == 1 and sharing[0] is own and _are_same_memory(own, target):
+                targets[name] = own
+            elif not sharing:
                 targets[name] = target
                 others.append(target)
-        outputs = self._session._run_into(self._inputs, targets) if targets else None
-        return None if outputs is None else [outputs[name] for name in self._outputs]
+        return targets
 
     def _check(self, kind: str, name: str) -> None:
         if name not in self._known[kind]:
             names = ", ".join(sorted(map(repr, self._known[kind])))
             raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
+
+
+def _are_same_memory(a: Array, b: Array) -> bool:
+    """Return True for contiguous arrays of one type and shape at one address."""
+    alike = a.dtype == b.dtype and a.shape == b.shape and a.flags.c_contiguous
+    return alike and a.ctypes.data == b.ctypes.data
 
 
 def provider_of(devices: Mapping[Device, ExecutionProvider], device: Device) -> ExecutionProvider:
@@ -261,31 +336,3 @@ def _check_overwrites(name: str, provider: ExecutionProvider) -> None:
 
     if not can_overwrite(provider):
         raise InvalidArgument(f"output {name!r}: the data transfer of {provider.name} has no overwrite, bind an OrtValue")
-
-
-def _fill(name: str, target: Array, result: Any) -> None:
-    array = array_of(result)
-    _check_fits(name, (array.dtype, array.shape), (target.dtype, target.shape))
-    if not target.flags.writeable:
-        raise InvalidArgument(f"output {name!r} is bound to read-only memory")
-    if array is not target:
-        target[...] = array
-
-
-def _fill_device(name: str, target: DeviceTensor, result: Any) -> None:
-    """Store a result, which is a tensor on the target's device or an array, in a device tensor."""
-    from ort_lite.session.device_values import fill, take
-
-    came = result if isinstance(result, DeviceTensor) else array_of(result)
-    dtype = came.dtype if isinstance(came, DeviceTensor) else from_numpy(came.dtype)
-    _check_fits(name, (dtype, came.shape), (target.dtype, target.shape))
-    if isinstance(came, DeviceTensor):
-        take(target, came)
-    else:
-        fill(target, came)
-
-
-def _check_fits(name: str, came: tuple[Any, tuple[int, ...]], expected: tuple[Any, tuple[int, ...]]) -> None:
-    if came != expected:
-        said, wanted = (f"{dtype}{list(shape)}" for dtype, shape in (came, expected))
-        raise InvalidArgument(f"output {name!r} is {said}; it is bound to memory for {wanted}")

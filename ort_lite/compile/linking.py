@@ -16,6 +16,7 @@ from ort_lite.record import Record, field
 if TYPE_CHECKING:
     from ort_lite.compile.fallback import Fallback
     from ort_lite.compile.moving import AsyncMover
+    from ort_lite.execute.donation import Donating
 
 
 class DeviceSlots(Record):
@@ -23,10 +24,13 @@ class DeviceSlots(Record):
 
     An Executable for them takes, behind its inputs, the values of `inputs`, whose usual slots hold what tells their
     shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
+    `donations` has the inputs that may be donated, with the only output that may be computed there, or None for any use of the
+    memory. If it is None itself, no step donates: the values of the run are used again in the next one.
     """
 
     inputs: Mapping[Value, Device] = field(default_factory=dict)
     outputs: Mapping[Value, ExecutionProvider | None] = field(default_factory=dict)
+    donations: Mapping[Value, Value | None] | None = field(default_factory=dict)
 
 
 class Linker:
@@ -61,6 +65,10 @@ class Linker:
         """What partitions with a next provider made on a device: the partition, which output, its slots."""
         self.begun: dict[tuple[Value, Device], tuple[AsyncMover, int, int]] = {}
         self.notifications: list[int] = []
+        self.donating: dict[int, Donating] = {}
+        """Partitions that take donations, by their place in the steps."""
+        self.fresh: dict[int, ExecutionProvider | None] = {}
+        """The slots of values with memory of their own, and the provider whose partition made them; None for a copy."""
         self.readers = {p.name: p.provider for p in level.partitions}
         self._sort_copies()
 
@@ -84,6 +92,11 @@ class Linker:
         self._copies(OUTPUT)
         returned = tuple(self._result_slot(value) for value in self.outputs)
         steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
+        donated = frozenset[Value]()
+        if self.donating:
+            from ort_lite.compile.donating import choose_donations
+
+            donated = choose_donations(steps, self.donating, self.fresh, self._donations())
         shares = (
             len(set(map(id, self.outputs))) < len(returned)
             or any(type(slot) is not int or slot < len(self.given) for slot in returned)
@@ -91,15 +104,20 @@ class Linker:
         )
         direct, picks = self._direct(steps, returned, shares)
         notifications = tuple(self.notifications)
-        return Executable(self.given, self.outputs, steps, self.count, returned, shares, direct, picks, notifications)
+        return Executable(self.given, self.outputs, steps, self.count, returned, shares, direct, picks, notifications, donated)
 
     def _partition(self, partition: Partition) -> None:
         device, label = partition.provider.device, who(partition.provider)
         function = self.compiled[partition.name]
         inputs = [self.slots[value, device] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
+        donates = False
+        if device != CPU and self._may_donate():
+            function, donates = self._donating(function)
         if self.forgiving and device != CPU:
             function = self._rescue(partition, function, inputs)
         outputs = [self._new(value, device) for value in partition.outputs]
+        if donates:
+            self.fresh.update((slot, partition.provider) for slot in outputs)
         self.makers.update((value, f"{partition.name} ({label})") for value in partition.outputs)
         self._step(partition.name, label, function, inputs, outputs)
         for value in partition.outputs:
@@ -158,7 +176,34 @@ class Linker:
             rescuer, index, slots = self.rescued.get(value, (None, 0, []))
             function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
             given += slots
-        self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)], _route(hop))
+        self._copied(value, hop, reader, function, given)
+
+    def _copied(self, value: Value, hop: Hop, reader: str, function: CompiledPartition, given: Sequence[int]) -> None:
+        """Add the step that ends a copy."""
+        slot = self._new(value, hop.destination)
+        self.fresh[slot] = None
+        self._step(_copy_name(value, hop), reader, function, given, [slot], _route(hop))
+
+    def _may_donate(self) -> bool:
+        """Return False if a next provider may need the inputs again, or the caller keeps the values of the run."""
+        return not self.forgiving and (self.device_slots is None or self.device_slots.donations is not None)
+
+    def _donating(self, function: CompiledPartition) -> tuple[CompiledPartition, bool]:
+        """Return the partition as one whose inputs may be donated, and True, if it takes donations."""
+        from ort_lite.execute.donation import Donating, lending_of
+
+        lending = lending_of(function)
+        if lending is None or not lending.donates:
+            return function, False
+        self.donating[len(self.steps)] = donating = Donating(function, lending)
+        return donating, True
+
+    def _donations(self) -> dict[int, tuple[Value, Value | None]]:
+        """Return the slots of inputs that may be donated, with the input and the only output that may be computed there."""
+        there = self.device_slots
+        if there is None:
+            return {}
+        return {self.slots[value, there.inputs[value]]: (value, only) for value, only in (there.donations or {}).items()}
 
     def _is_async(self, hop: Hop) -> bool:
         """Return False if a next provider may have to repeat the copy: such a copy blocks."""
@@ -182,7 +227,7 @@ class Linker:
         """Add a step that waits for a copy, whose source is an input of the step and so lives until then."""
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
-        self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)], _route(hop))
+        self._copied(value, hop, reader, mover.wait, given)
         self.notifications.append(notification)
 
     def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:

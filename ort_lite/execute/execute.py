@@ -58,7 +58,8 @@ class Executable(Record):
     Slots 0 to len(inputs) - 1 hold the inputs. `result_slots` has the slot of each output, or its value if it is a constant.
     `outputs_may_alias` is True if an output may be an input, a constant or another output, or a list that holds one. If a single
     step computes everything (`direct`), it is called without slots; `picks` are the indices of the inputs that it reads, None for
-    all of them. `notifications` are the slots that hold pending copies until a later step waits for them.
+    all of them. `notifications` are the slots that hold pending copies until a later step waits for them. `donated` are the
+    inputs whose memory steps take over (see `ort_lite.execute.donation`).
     """
 
     inputs: tuple[Value, ...]
@@ -70,6 +71,7 @@ class Executable(Record):
     direct: CompiledPartition | None = None
     picks: tuple[int, ...] | None = None
     notifications: tuple[int, ...] = ()
+    donated: frozenset[Value] = frozenset()
 
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
         """Run all steps.

@@ -16,7 +16,7 @@ from typing import Any
 from ort_lite.errors import ProviderError, RuntimeException, format_error
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
-from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
+from ort_lite.provider.abilities import computes_into_memory, has_state, lends, releases_state
 from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
@@ -35,6 +35,11 @@ def guard_partition(
     provider = partition.provider
     memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
     function = compiled if memory is None else _into_memory(compiled)
+    lending = provider.device != CPU and lends(compiled)
+    if lending:
+        from ort_lite.execute.donation import with_members
+
+        function = with_members(function)
     if provider.concurrency not in CONCURRENCIES:
         raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}").about(
             provider=provider.name
@@ -51,10 +56,18 @@ def guard_partition(
         from ort_lite.execute.device_memory import Allotted
 
         function = Allotted(function, partition, outer, memory)
-    if provider.concurrency != "serial":
+    if provider.concurrency == "serial":
+        function = _serial(function, partition, others)
+    if not lending:
         return function
+    from ort_lite.execute.donation import Lending
+
+    return Lending(function, partition, compiled)
+
+
+def _serial(function: CompiledPartition, partition: Partition, others: Iterable[ExecutionProvider]) -> CompiledPartition:
     inside = [other for other in others if other.concurrency == "serial"] if partition.bodies else []
-    return Serial(function, partition.name, [lock_of(each) for each in (provider, *inside)])
+    return Serial(function, partition.name, [lock_of(each) for each in (partition.provider, *inside)])
 
 
 def _into_memory(compiled: Any) -> CompiledPartition:

@@ -45,24 +45,27 @@ class RunEvents:
 
     def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
         """Call a step as `call_step` does. Meanwhile CURRENT tells partitions on this thread where to record their kernels."""
-        begin = perf_counter_ns()
+        begin, given = perf_counter_ns(), _nbytes(inputs[:1])  # now: the step may take over the memory of its inputs
         outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
         try:
             results = call_step(step, inputs)
         finally:
             CURRENT.events = outer
-        self.emit_step(step, begin, perf_counter_ns(), inputs, results)
+        self.emit_step(step, begin, perf_counter_ns(), _nbytes(results[:1]), given)
         return results
 
-    def emit_step(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Emit the event of a step and, for a copy, one on the track of its route that starts when the copy does."""
+    def emit_step(self, step: Step, begin: int, end: int, made: int | None, given: int | None) -> None:
+        """Emit the event of a step and, for a copy, one on the track of its route that starts when the copy does.
+
+        `made` and `given` are the sizes of its first result and its first input, if they state them.
+        """
         thread, emit = threading.get_native_id(), self._stream.emit
         found = {source for slot in step.inputs if (source := self._sources.get(slot)) is not None}
         sources = sorted(found, key=lambda source: source[:4])
         links = tuple(Link(f"{s.name} to {step.name}", max(s.end, s.begin + 1000) - 1000, s.thread) for s in sources)
         args = {"op_name": step.name, "provider": step.provider}
         emit(Event(step.name + STEP, begin, end, args, thread, "Step", links=links))
-        nbytes = _nbytes([*results[:1], *inputs[:1]])
+        nbytes = given if made is None else made
         if step.route:
             begun = [source for source in sources if source.name == f"begin {step.name}"]  # the Linker's name for it
             first = min((source.begin for source in begun), default=begin)
@@ -74,5 +77,5 @@ class RunEvents:
 
 
 def _nbytes(values: Sequence[Any]) -> int | None:
-    """Return the size of the first value that states one."""
+    """Return the size of the first value if it states one."""
     return next((size for value in values if isinstance(size := getattr(value, "nbytes", None), int)), None)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ort_lite.provider.compiled import (
         ComputesIntoMemory,
         ConsumesConstants,
+        DeclaresAliases,
         DefersCompile,
         HasMachineImage,
         HasState,
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
         PlansMemory,
         PreparesCalls,
         ReleasesState,
+        Replays,
         Restores,
+        TakesDonations,
         TellsFacts,
         TellsKernels,
         Trims,
@@ -37,6 +40,26 @@ def _has(one: object, name: str) -> bool:
 def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
     """Return True for a partition with `into_memory`."""
     return _has(one, "into_memory")
+
+
+def takes_donations(one: object) -> "TypeGuard[TakesDonations]":
+    """Return True for a partition with `call_donating`."""
+    return _has(one, "call_donating")
+
+
+def declares_aliases(one: object) -> "TypeGuard[DeclaresAliases]":
+    """Return True for a partition with `call_donating` and `aliases`."""
+    return _has(one, "call_donating") and _has(one, "aliases")
+
+
+def replays(one: object) -> "TypeGuard[Replays]":
+    """Return True for a partition with `capture`."""
+    return _has(one, "capture")
+
+
+def lends(one: object) -> bool:
+    """Return True for a partition with `call_donating` or `capture`, whose callers lend it their memory."""
+    return _has(one, "call_donating") or _has(one, "capture")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":

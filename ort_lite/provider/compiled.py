@@ -42,6 +42,53 @@ class ComputesIntoMemory(Protocol):
         """Run with outputs computed in `memory`, and return all outputs."""
 
 
+class TakesDonations(Protocol):
+    """A partition on a device that can compute into the memory of inputs that nobody reads afterwards.
+
+    It then promises that what any of its calls returns shares no memory with another output, or with an input that was not
+    donated. Donated are values that were made in the run, by a copy or by another such partition of the provider, and those of a
+    RunState that nobody else holds.
+    """
+
+    def call_donating(self, inputs: Sequence[Any], donated: frozenset[int], *state: Any) -> Sequence[Any]:
+        """Run and return all outputs. `donated` holds the positions of such inputs.
+
+        It is called instead of the partition if an input is donated. An output may be the donated value itself. Otherwise it must
+        keep the donated value alive as long as it uses its memory. A partition that has `into_memory` too is called so only for
+        its `aliases`.
+        """
+
+
+class DeclaresAliases(TakesDonations, Protocol):
+    """A partition with outputs that it computes in place, in the memory of an input: the present and the past of a cache.
+
+    If a user binds one OrtValue to both, the input is donated, and no copy is made.
+    """
+
+    @property
+    def aliases(self) -> Mapping[int, int]:
+        """The position of the input in whose memory an output is computed if that input is donated, by the output's position."""
+
+
+Replay = Callable[..., None]
+"""A captured call. It is called as `replay(inputs, outputs, *state)`, with the values of the capture, and computes `outputs`."""
+
+
+class Replays(Protocol):
+    """A partition on a device that can record a call with all its addresses, and repeat it at a lower cost.
+
+    Runs of an IOBinding in which all outputs on the device are bound to OrtValues keep their memory. The second run in which the
+    inputs and outputs of the partition are the same values captures; later ones replay.
+    """
+
+    def capture(self, inputs: Sequence[Any], outputs: Sequence[Any], *state: Any) -> Replay:
+        """Compute `outputs`, values that earlier calls returned or that users bound, and return a function that repeats it.
+
+        The contents of the inputs may differ when the function is called, not their memory and shapes. The function keeps
+        what it needs; it is dropped with the binding, or when another value is bound.
+        """
+
+
 class TellsFacts(Protocol):
     """A partition with facts for `InferenceSession.explain()`. "python_steps" is summed over partitions."""
 

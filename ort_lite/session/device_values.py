@@ -35,6 +35,11 @@ def fetch(tensor: DeviceTensor) -> Array:
     return found
 
 
+def on_cpu(value: Any) -> Any:
+    """Return a copy of a device tensor's elements on the CPU, and any other value as it is."""
+    return fetch(value) if isinstance(value, DeviceTensor) else value
+
+
 def fill(tensor: DeviceTensor, array: Array) -> None:
     """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
     if can_overwrite(tensor.provider):

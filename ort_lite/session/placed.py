@@ -1,5 +1,6 @@
 """Runs with inputs or outputs in device memory. A value is copied only if its reader is on another device."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from ort_lite.compile.fallback import UncopiedValue
 from ort_lite.compile.linking import DeviceSlots, Linker
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.execute.donation import Donations
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
+from ort_lite.execute.replay import KeptMemory
 from ort_lite.execute.results import KnownShapes
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
@@ -22,7 +25,9 @@ from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import can_copy, copies, transfers_of
+from ort_lite.provider.abilities import replays
 from ort_lite.provider.ask import format_answer, who
+from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.session.prepare import Prepared
@@ -34,13 +39,15 @@ if TYPE_CHECKING:
 
 _KEPT = 64
 """The number of placements whose steps a session caches (least recently used first out)."""
-_Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...]], Ready]
+_Lent = tuple[tuple[str, str | None], ...] | None
+"""The inputs that may be donated (see `DeviceSlots.donations`), by name."""
+_Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...], _Lent], Ready]
 
 
 class ReadyOnDevices(Ready):
     """A compiled model with at least one provider on a device."""
 
-    __slots__ = ("_providers", "_shapes", "_steps", "_values")
+    __slots__ = ("_homes", "_is_wrapped", "_providers", "_replays", "_shapes", "_steps", "_values")
 
     def __init__(
         self, prepared: Prepared, events: Stream, session_memory: SessionMemory, workers: "Workers | None" = None
@@ -56,6 +63,10 @@ class ReadyOnDevices(Ready):
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
         made = partial(_link_steps, prepared, events, session_memory, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
+        partitions = prepared.assignment.levels[0].partitions
+        self._is_wrapped = False
+        self._replays = any(replays(one) for one in prepared.compiled.partitions.values())
+        self._homes = {value.name: p.provider.device for p in partitions for value in p.outputs if p.provider.device != CPU}
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
@@ -71,19 +82,34 @@ class ReadyOnDevices(Ready):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None,
         wanted: Mapping[str, Device],
+        donations: Donations | None = None,
+        memory: KeptMemory | None = None,
     ) -> list[Any]:
-        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors."""
+        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors.
+
+        The inputs of `donations` are overwritten as far as it says that they are `taken`. With `memory`, partitions replay.
+        """
         inputs = self._feeds(input_feed)
+        if run_options is not None:
+            self._check_entries(run_options)
         names = tuple(dict.fromkeys(output_names or self._names))
         self._check_names(names)
         there = [x for x in inputs if type(x) is DeviceTensor]
         homes = tuple(x.device if type(x) is DeviceTensor else None for x in inputs)
-        steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
+        wanted = {name: device for name, device in wanted.items() if device in self._providers}
+        places = tuple((name, wanted.get(name, CPU)) for name in names)
+        memory = memory if self._replays else None
+        lent = None if memory is not None else self._lent(donations, inputs)
+        if lent and self._is_wrapped and self._steps(homes, places, ()).is_watched:
+            lent = ()
+        steps = self._steps(homes, places, lent)
         values = [tensor.value for tensor in there]  # read now: the tensors may get other values during the run
         feed: Any = [*inputs, *values]  # the steps' own Feeds are `list`
-        outputs = dict(zip(names, steps.run(None, feed, run_options), strict=True))
+        executable = steps.compiled.executable
+        call = () if memory is None else (memory.calls(executable, names),)
+        seen = self._not_lent(donations, memory, executable, values)
+        outputs = dict(zip(names, steps.run(None, feed, run_options, *call), strict=True))
         shapes = dict(zip(self._names, self._shapes.of(inputs), strict=True)) if wanted else {}
-        seen = set(map(id, values))
         for name, device in wanted.items():
             if device != CPU and name in outputs:
                 outputs[name] = self._to_device_tensor(
@@ -91,13 +117,44 @@ class ReadyOnDevices(Ready):
                 )
         return [outputs[name] for name in output_names or self._names]
 
+    def home(self, name: str) -> Device:
+        """Return the device on which a partition makes an output."""
+        return self._homes.get(name, CPU)
+
+    def _lent(self, donations: Donations | None, inputs: Sequence[Any]) -> _Lent:
+        """Return the inputs that may be donated: values of the session's providers, each one input. Verified runs have none."""
+        if donations is None or CURRENT.watch is not None:
+            return ()
+        names = [value.name for value in self.compiled.executable.inputs]
+        counts = Counter(id(x.value) for x in inputs if type(x) is DeviceTensor)
+        return tuple(
+            (name, donations.allowed[name])
+            for name, x in zip(names, inputs, strict=True)
+            if name in donations.allowed
+            and type(x) is DeviceTensor
+            and counts[id(x.value)] == 1
+            and self._providers.get(x.device) is x.provider
+        )
+
+    def _not_lent(
+        self, donations: Donations | None, memory: KeptMemory | None, executable: Executable, values: Sequence[Any]
+    ) -> set[int]:
+        """Return the ids of the values whose memory the caller keeps, and tell `donations` which it does not."""
+        seen = set(map(id, values))
+        if donations is not None:
+            donations.taken = frozenset(value.name for value in executable.donated)
+            there = zip(executable.inputs[len(executable.inputs) - len(values) :], values, strict=True)
+            seen.difference_update(id(x) for value, x in there if value in executable.donated)
+        return seen if memory is None else seen.difference(memory.targets())
+
     def wrap_runs(self, wrap: Callable[[Ready, lifecycle.Run], lifecycle.Run]) -> None:
         """Wrap the runs of all placements."""
         super().wrap_runs(wrap)
+        self._is_wrapped = True
         link = self._steps
 
-        def link_wrapped(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...]) -> Ready:
-            steps = link(homes, wanted)
+        def link_wrapped(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...], lent: _Lent) -> Ready:
+            steps = link(homes, wanted, lent)
             steps.wrap_runs(wrap)
             return steps
 
@@ -157,13 +214,16 @@ def _link_steps(
     transfers: Sequence[DataTransfer],
     homes: tuple[Device | None, ...],
     wanted: tuple[tuple[str, Device], ...],
+    lent: _Lent,
 ) -> Ready:
     """Link steps for inputs and outputs on these devices. Outputs that are constants stay on the CPU."""
     graph, compiled = prepared.assignment.graph, prepared.compiled
     by_name = {value.name: value for value in graph.outputs}
+    inputs = {value.name: value for value in graph.inputs}
     device_slots = DeviceSlots(
         {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
         {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
+        None if lent is None else {inputs[name]: None if only is None else by_name[only] for name, only in lent},
     )
     executable = link_on_devices(prepared.assignment, compiled, device_slots, transfers)
     placed = prepared.replace(compiled=compiled.replace(executable=executable))

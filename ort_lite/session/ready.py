@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
-from ort_lite.execute.execute import Executable, copy_aliases
+from ort_lite.execute.execute import Call, Executable, copy_aliases
 from ort_lite.execute.feeds import Feeds
 from ort_lite.log.events import Stream
 from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
+from ort_lite.provider.provider import CPU, Device
 from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Ready:
         "_session_memory",
         "_shares",
         "compiled",
+        "is_watched",
         "prepared",
         "verifier",
     )
@@ -55,6 +57,7 @@ class Ready:
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._session_memory = prepared, prepared.compiled, session_memory
         self.verifier: Any = None  # kept by the hook "verify" for the next verified run
+        self.is_watched = False  # True while runs are wrapped
         self._check: Callable[[], None] | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
@@ -77,24 +80,29 @@ class Ready:
         self._feeds = check_and_read
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
     ) -> list[Any]:
-        """Run the model and return the outputs with these names, or all outputs for None."""
+        """Run the model and return the outputs with these names, or all outputs for None.
+
+        `call` calls the steps if there are no subscribers to events (see `Executable.run`).
+        """
         if run_options is not None and run_options.timeout:
             from ort_lite.options.deadline import limit_run
 
             with limit_run(run_options, run_options.timeout) as own:
-                return self.run(output_names, input_feed, own)
+                return self.run(output_names, input_feed, own, *call)
         inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
-        run: lifecycle.Run = self._record if self._events.subscribers else self._run
+        run: lifecycle.Run = self._run
+        if self._events.subscribers:
+            run, call = self._record, ()
         if run_options is not None:
             self._check_entries(run_options)
             if run_options.config(config_keys.SHRINK, ""):
                 from ort_lite.session.footprint import shrinking
 
                 after = shrinking(run_options, self.prepared.assignment.providers, self._session_memory)
-        outputs = run(inputs, run_options)
+        outputs = run(inputs, run_options, *call)
         for shrink in after:
             shrink()
         if self._shares:
@@ -110,11 +118,12 @@ class Ready:
 
     def wrap_runs(self, wrap: Callable[["Ready", lifecycle.Run], lifecycle.Run]) -> None:
         """Let runs call `wrap(self, run)` instead of `run`, the function that runs the steps, until `restore_runs(run)`."""
-        self._run = wrap(self, self._run)
+        run = wrap(self, self._run)
+        self.is_watched, self._run = run is not self._run, run
 
     def restore_runs(self, run: lifecycle.Run) -> None:
         """Let runs call the function that was wrapped. They pay nothing for the time before."""
-        self._run = run
+        self.is_watched, self._run = False, run
 
     def run_executable(
         self, executable: Executable, inputs: Sequence[Any], run_options: RunOptions | None, *call: Any
@@ -150,6 +159,10 @@ class Ready:
         """The outputs whose targets in `run_into` may be the array of an input, each with the input."""
         executable = self.compiled.executable
         return {self._names[k]: executable.inputs[place].name for k, place in executable.in_place.items()}
+
+    def home(self, name: str) -> Device:
+        """Return the device on which a partition makes an output."""
+        return CPU
 
     def _check_entries(self, options: RunOptions) -> None:
         """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""

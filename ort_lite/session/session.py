@@ -20,7 +20,7 @@ from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins import selection
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import Device, ExecutionProvider
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.creation_line import show_creation
 from ort_lite.session.metadata import ModelMetadata, NodeArg, summarize
 from ort_lite.session.opening import Params, source_to_keep
@@ -38,11 +38,14 @@ from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
+    from ort_lite.execute.donation import Donations
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.execute.replay import KeptMemory
     from ort_lite.load.parse_options import ParseOptions
     from ort_lite.partition.cost.strategy import Strategy
     from ort_lite.session.creation import CreationTrace
     from ort_lite.session.explanation import Explanation
+    from ort_lite.session.run_state import RunState
 
 
 class Session:
@@ -133,6 +136,7 @@ class Session:
         *,
         verify: Any = None,
         timeout: float | None = None,
+        state: "RunState | None" = None,
     ) -> list[Any]:
         """Run the model and return the outputs with these names, or all outputs for None.
 
@@ -145,23 +149,26 @@ class Session:
             verify: "partition" or a Verification: also run each partition of another provider on the CPU provider with the same
                 inputs, and compare (see `ort_lite.tools.verify`).
             timeout: a limit in seconds; a smaller one in the options holds.
+            state: values of `create_run_state` that are fed as well and replaced by the run. Their outputs are not returned.
 
         Raises:
-            InvalidArgument: a value or name does not fit the model.
+            InvalidArgument: a value or name does not fit the model, or another run uses the state.
             RuntimeException: a node failed; the message names node and provider.
             VerificationError: a partition's results differ, with `verify` or in the first run of a session with `verify`.
             DeadlineExceeded: the timeout has passed.
             Cancelled: `RunOptions.terminate` was set.
         """
+        if state is not None:
+            return self._run_with_state(output_names, input_feed, run_options, state, verify, timeout)
         if timeout is not None or verify is not None:
             return self._run_with_limits(output_names, input_feed, run_options, verify, timeout)
         if run_options is not None:
             input_feed = run_options.extend_feed(input_feed)
-        state = self._state
-        if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
-            ready, input_feed = _override(state, input_feed, run_options)
+        made = self._state
+        if made.defaults and not made.defaults.keys().isdisjoint(input_feed):
+            ready, input_feed = _override(made, input_feed, run_options)
             return ready.run(output_names, input_feed, run_options)
-        return state.ready.run(output_names, input_feed, run_options)
+        return made.ready.run(output_names, input_feed, run_options)
 
     def _run_with_limits(
         self,
@@ -185,6 +192,44 @@ class Session:
         outputs: list[Any] = hook("verify")(ready, self._state.options, verify, run, self._tell)
         return outputs
 
+    def _run_with_state(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        options: RunOptions | None,
+        state: "RunState",
+        verify: Any,
+        timeout: float | None,
+    ) -> list[Any]:
+        """Run with the values of a state. A verified run makes its values on the CPU."""
+        if timeout is not None:
+            from ort_lite.options.deadline import limit_run
+
+            with limit_run(options, timeout) as own:
+                return self._run_with_state(names, feed, own, state, verify, None)
+
+        def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Any) -> list[Any]:
+            if verify is not None:
+                from ort_lite.session.device_values import on_cpu
+
+                return self.run(names, {name: on_cpu(x) for name, x in feed.items()}, options, verify=verify)
+            return self._run_on_devices(names, feed, options, homes, donations)
+
+        return state.run(run, self, names, feed)
+
+    def create_run_state(self, links: Mapping[str, str], initial: Mapping[str, Any]) -> "RunState":
+        """Return values that stay in the session between runs, such as the caches of a language model.
+
+        Args:
+            links: the output that replaces each input after a run, by input: `{"past": "present"}`.
+            initial: the first value of each of these inputs: arrays, OrtValues, or lists for sequences. They are copied.
+
+        Raises InvalidArgument for unknown names, types that differ, and missing values.
+        """
+        from ort_lite.session.run_state import create_run_state
+
+        return create_run_state(self, links, initial)
+
     def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready | Closed, Mapping[str, Any]]:
         """Return the compiled form for this feed, and the complete feed with adapters and overridden initializers."""
         if options is not None:
@@ -201,21 +246,33 @@ class Session:
             return None
         return state.ready.run_into(input_feed, targets)
 
+    def _in_place(self) -> Mapping[str, str]:
+        """Return `Ready.in_place`. There is nothing in it once the session is closed."""
+        ready = self._state.ready
+        return ready.in_place if isinstance(ready, Ready) else {}
+
     def _run_on_devices(
         self,
         names: Sequence[str],
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
+        donations: "Donations | None" = None,
+        memory: "KeptMemory | None" = None,
     ) -> list[Any]:
-        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors."""
+        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors (see `ReadyOnDevices.run_on_devices`)."""
         ready, feed = self._ready_for(feed, options)
-        if wanted:
+        if wanted or donations is not None:
             from ort_lite.session.placed import ReadyOnDevices
 
             if isinstance(ready, ReadyOnDevices):
-                return ready.run_on_devices(names, feed, options, wanted)
+                return ready.run_on_devices(names, feed, options, wanted, donations, memory)
         return ready.run(names, feed, options)
+
+    def _home(self, name: str) -> Device:
+        """Return the device on which a partition makes an output."""
+        ready = self._state.ready
+        return ready.home(name) if isinstance(ready, Ready) else CPU
 
     def _devices(self) -> dict[Device, ExecutionProvider]:
         """Return the session's devices with their first provider, the CPU included."""

@@ -16,10 +16,10 @@ CACHE = (BATCH, HEADS, LENGTH, SIZE)
 def session(*, again: bool = False) -> Any:
     """Return a session of one GroupQueryAttention; `again`: another node reads its past as well."""
     inputs = ["q", "k", "v", "past_key", "past_value", "last", "total"]
-    attributes = {"num_heads": HEADS, "kv_num_heads": HEADS}
+    attributes: dict[str, Any] = {"num_heads": HEADS, "kv_num_heads": HEADS}
     nodes = [helper.make_node("GroupQueryAttention", inputs, ["y", "key", "value"], domain="com.microsoft", **attributes)]
     nodes += [helper.make_node("ReduceSum", ["past_key"], ["sum"], keepdims=0)] * again
-    shapes = {name: (BATCH, 1, HEADS * SIZE) for name in "qkv"} | {"past_key": CACHE, "past_value": CACHE}
+    shapes = dict.fromkeys("qkv", (BATCH, 1, HEADS * SIZE)) | {"past_key": CACHE, "past_value": CACHE}
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     values += [helper.make_tensor_value_info(name, TensorProto.INT32, (n,)) for name, n in (("last", BATCH), ("total", 1))]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "key", "value", *["sum"] * again)]

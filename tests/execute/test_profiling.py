@@ -332,8 +332,8 @@ def test_a_copy_that_does_not_block_lasts_until_it_is_waited_for() -> None:
     x = np.ones(5, np.float32)
     begin = Step("begin copy 'x' cpu:0 -> box:0", "Box", list, (0,), (1, 2), ())
     wait = Step("copy 'x' cpu:0 -> box:0", "Box", list, (1, 2, 0), (3,), (), "cpu:0 -> box:0")
-    run.emit_step(begin, start + 1000, start + 2000, [x], [object(), None])
-    run.emit_step(wait, start + 8000, start + 9000, [object(), None, x], [object()])
+    run.emit_step(begin, start + 1000, start + 2000, None, x.nbytes)
+    run.emit_step(wait, start + 8000, start + 9000, None, None)
     [copy] = [event for event in profiler.trace().events if event.kind == "Copy"]
     assert (copy.begin, copy.end, copy.args["bytes"]) == (1000, 9000, 20)
 

@@ -9,6 +9,7 @@ from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances,
 from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
+from ort_lite.testing.checks.lent_memory import donations, replay
 from ort_lite.testing.checks.operator_results import claims, constants, groups, shapes
 from ort_lite.testing.checks.provider_answers import capability, contract
 from ort_lite.testing.checks.provider_memory import allocator, caches, release, transfer
@@ -32,6 +33,8 @@ ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     inputs_untouched,
     outputs_owned,
     handles,
+    donations,
+    replay,
     statelessness,
     threads,
     instances,

@@ -17,8 +17,8 @@ def handles(kit: Kit) -> list[Finding]:
     is independent.
     """
     found = []
-    for name, session, feed in _sessions(kit):
-        for partition, compiled in _whole(kit, session, feed):
+    for name, session, feed in device_sessions(kit):
+        for partition, compiled in fed_partitions(kit, session, feed):
             texts = call_for(partial(_problems, partition, compiled, feed))
             texts = [format_exception(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
@@ -26,10 +26,11 @@ def handles(kit: Kit) -> list[Finding]:
 
 
 def _problems(partition: Partition, compiled: Any, feed: Any) -> list[str]:
-    return list(_Calls(partition, compiled).problems(feed))
+    return list(DeviceCalls(partition, compiled).problems(feed))
 
 
-def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
+def device_sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
+    """Return sessions of some node tests and generated models, with their names and feeds."""
     yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
     for case in kit.of_kind("graphs")[::4]:
         session = call_for(partial(kit.session, case.model))
@@ -37,7 +38,7 @@ def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
             yield case.name, session, case.feeds[0]
 
 
-def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
+def fed_partitions(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
     """Return the partitions on a device whose inputs are all inputs of the model."""
     provider, prepared = kit.host.provider(session), session._stage_results
     if provider.device == CPU:
@@ -48,36 +49,43 @@ def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]
             yield partition, prepared.compiled.partitions[partition.name]
 
 
-class _Calls:
+class DeviceCalls:
+    """Calls of a compiled partition with values on its device."""
+
     def __init__(self, partition: Partition, compiled: Any) -> None:
         self._partition, self._compiled = partition, compiled
         self._device, self._way = partition.provider.device, cast(Any, partition.provider.data_transfer())
 
-    def problems(self, feed: Any) -> Iterator[str]:
+    def operands(self, feed: Any) -> tuple[list[Any], list[Any]]:
+        """Return the inputs as arrays, and others of the same types and shapes."""
         arrays = [np.array(feed[value.name]) for value in self._partition.inputs]
-        others = [np.ones_like(array) if array.dtype.kind == "f" else array for array in arrays]
+        return arrays, [np.ones_like(array) if array.dtype.kind == "f" else array for array in arrays]
+
+    def problems(self, feed: Any) -> Iterator[str]:
+        """Yield what is wrong with the calls."""
+        arrays, others = self.operands(feed)
         states = [self._compiled.create_state() for _ in range(2)] if has_state(self._compiled) else [None]
         if len(states) == 2 and states[0] is states[1] and states[0] is not None:
             yield "create_state() gave the same object twice"
-        inputs, memory = self._inside(arrays)
-        first = self._call(inputs, states[0])
-        if self._read(inputs) != [array.tobytes() for array in arrays]:
+        inputs, memory = self.inside(arrays)
+        first = self.call(inputs, states[0])
+        if self.read(inputs) != [array.tobytes() for array in arrays]:
             yield "a call wrote to its input"
         yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inputs))
-        kept = self._read(first)
-        second = self._call(self._inside(others)[0], states[-1])
-        if self._read(first) != kept:
+        kept = self.read(first)
+        second = self.call(self.inside(others)[0], states[-1])
+        if self.read(first) != kept:
             yield "what a call returned changed with the next call"
         yield from (f"output {k} is that of the call before" for k, y in enumerate(second) if any(y is x for x in first))
         if computes_into_memory(self._compiled):
             yield from self._in_memory(inputs, states[:1] if has_state(self._compiled) else [], first)
-        self._overwrite(memory, others)
-        if self._read(first) != kept:
+        self.overwrite_memory(memory, others)
+        if self.read(first) != kept:
             yield "what a call returned lies in the memory of its input"
         if releases_state(self._compiled):
             for state in states:
                 self._compiled.release_state(state)
-        if self._read(first) != kept:
+        if self.read(first) != kept:
             yield "what a call returned changed when the state was released"
 
     def _in_memory(self, inputs: Sequence[Any], state: Sequence[Any], called: Sequence[Any]) -> Iterator[str]:
@@ -88,33 +96,37 @@ class _Calls:
             return
         memory = [allocator.allocate(array.nbytes) for array in arrays]
         made = self._compiled.into_memory(inputs, memory, *state)
-        if self._read(made) != self._read(called):
+        if self.read(made) != self.read(called):
             yield "into_memory gives another result than a call"
             return
         for k, array in enumerate(arrays):
-            self._into(np.zeros_like(array), memory[k])
-            if self._read(made[k + 1 :]) != self._read(called[k + 1 :]):
+            self.into(np.zeros_like(array), memory[k])
+            if self.read(made[k + 1 :]) != self.read(called[k + 1 :]):
                 yield f"into_memory computes another output in the memory of output {k}"
                 return
 
-    def _inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the arrays on the device, each in its own allocation if the provider supports it."""
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
             return [self._way.copy(array, CPU, self._device) for array in arrays], []
         memory = [allocator.allocate(array.nbytes) for array in arrays]
-        return [self._into(array, handle) for array, handle in zip(arrays, memory, strict=True)], memory
+        return [self.into(array, handle) for array, handle in zip(arrays, memory, strict=True)], memory
 
-    def _into(self, array: Any, handle: Any) -> Any:
+    def into(self, array: Any, handle: Any) -> Any:
+        """Copy an array into a handle of the allocator."""
         return self._way.copy_into(array, CPU, self._device, handle)
 
-    def _overwrite(self, memory: Sequence[Any], arrays: Sequence[Any]) -> None:
+    def overwrite_memory(self, memory: Sequence[Any], arrays: Sequence[Any]) -> None:
+        """Copy arrays into handles that are in use."""
         for array, handle in zip(arrays, memory, strict=False):
-            self._into(array, handle)
+            self.into(array, handle)
 
-    def _call(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+    def call(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+        """Call the partition itself."""
         given = (inputs,) if state is None and not has_state(self._compiled) else (inputs, state)
         return list(self._compiled(*given))
 
-    def _read(self, values: Sequence[Any]) -> list[bytes]:
+    def read(self, values: Sequence[Any]) -> list[bytes]:
+        """Return the contents of values."""
         return [self._way.copy(value, self._device, CPU).tobytes() for value in values]

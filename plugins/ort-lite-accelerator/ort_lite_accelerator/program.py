@@ -18,6 +18,8 @@ from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store
 from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
+ELEMENTWISE = ("Add", "Mul", "Relu")
+"""Kernels that may write their result over an operand of its shape."""
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "Flatten": {"axis": 1},
     "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
@@ -119,11 +121,49 @@ def _settings(node: Node) -> dict[str, Any]:
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
+def find_aliases(program: CardProgram, partition: Partition) -> dict[int, int]:
+    """Return the inputs over which outputs are computed, by position: operands that a last elementwise instruction reads."""
+    makers = {one.result: one for one in program.instructions if one.kernel in ELEMENTWISE}
+    found: dict[int, int] = {}
+    for y, number in enumerate(program.outputs):
+        operands = makers[number].operands if number in makers else []
+        for x in (program.inputs.index(k) for k in operands if k in program.inputs and k in makers[number].last):
+            same = partition.inputs[x].type == partition.outputs[y].type and partition.inputs[x].shape is not None
+            if same and y not in found and x not in found.values():
+                found[y] = x
+    return found
+
+
+class CardGraph:
+    """A recorded call: instructions with the addresses of operands and results, and the tensors at these addresses."""
+
+    def __init__(self, tensors: Sequence[CardTensor]) -> None:
+        self._steps: list[tuple[CardInstruction, list[Array | None], Array]] = []
+        self._tensors = tensors
+
+    def add(self, one: CardInstruction, operands: list[Array | None], result: Array) -> None:
+        """Record an instruction."""
+        self._steps.append((one, operands, result))
+
+    def __call__(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        with np.errstate(all="ignore"):
+            for one, operands, result in self._steps:
+                result[...] = KERNELS[one.kernel](state, one.settings, *operands)
+
+
 class CardExecutable:
     """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
 
-    def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
+    def __init__(
+        self,
+        program: CardProgram,
+        arena: ArenaAllocator,
+        absorbed: Sequence[Value] = (),
+        aliases: Mapping[int, int] | None = None,
+    ) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
+        self.aliases = aliases or {}
+        self._places = {program.outputs[y]: program.inputs[x] for y, x in self.aliases.items()}
         self._arena = arena
         self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
@@ -143,7 +183,32 @@ class CardExecutable:
 
         An output without a chunk, because its size was not known before the run, allocates its own.
         """
-        given = dict(zip(self.program.outputs, memory, strict=True))
+        return self._run(inputs, dict(zip(self.program.outputs, memory, strict=True)), frozenset(), state)
+
+    def call_donating(self, inputs: Sequence[CardTensor], donated: frozenset[int], state: CardStream) -> list[CardTensor]:
+        """Run the program and write results of elementwise instructions over donated inputs that nothing reads later."""
+        return self._run(inputs, {}, frozenset(self.program.inputs[k] for k in donated), state)
+
+    def capture(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> CardGraph:
+        """Run the program into the outputs and record it. Intermediate results live as long as the recording."""
+        values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        given = dict(zip(self.program.outputs, outputs, strict=True))
+        made: list[CardTensor] = [*values.values(), *outputs]
+        graph = CardGraph(made)
+        for one in self.program.instructions:
+            operands = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            with np.errstate(all="ignore"):
+                y = np.asarray(KERNELS[one.kernel](state, one.settings, *operands), np.float32)
+            values[one.result] = given.get(one.result) or store(y, self._arena)
+            on_card(values[one.result])[...] = y
+            made.append(values[one.result])
+            graph.add(one, operands, on_card(values[one.result]))
+        return graph
+
+    def _run(
+        self, inputs: Sequence[CardTensor], given: Mapping[int, Chunk | None], donated: frozenset[int], state: CardStream
+    ) -> list[CardTensor]:
+        """Run the program. `given` has chunks for results, `donated` the inputs that may be overwritten, by number."""
         events = run_events()
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
@@ -151,13 +216,29 @@ class CardExecutable:
             arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = store(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            y = np.asarray(y, np.float32)
+            place = self._place(one, donated, values, y.shape)
+            if place is None:
+                values[one.result] = store(y, self._arena, given.get(one.result))
+            else:
+                on_card(place)[...] = y
+                values[one.result] = place
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)
             for k in one.last:
                 del values[k]
         return [values[k] for k in self.program.outputs]
+
+    def _place(
+        self, one: CardInstruction, donated: frozenset[int], values: Mapping[int, CardTensor], shape: tuple[int, ...]
+    ) -> CardTensor | None:
+        """Return the donated operand over which an instruction writes its result, the declared one first."""
+        if one.kernel not in ELEMENTWISE or not donated:
+            return None
+        able = [k for k in one.operands if k in donated and k in one.last and values[k].shape == shape]
+        declared = self._places.get(one.result)
+        return None if not able else values[declared if declared in able else able[0]]
 
     def to_bytes(self) -> bytes:
         """Serialize the program with its constants."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from ort_lite.errors import NoDevice
-from ort_lite.graph import Node
+from ort_lite.graph import Node, Value
 from ort_lite.memory.allocators import ArenaAllocator
 from ort_lite.provider import (
     Capability,
@@ -21,7 +21,7 @@ from ort_lite.provider.accelerators import Format, claim_units, count
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
-from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
+from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program, find_aliases
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
@@ -93,7 +93,10 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""
-        return [CardExecutable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
+        return [self._load(compile_program(partition), partition, partition.constants) for partition in partitions]
+
+    def _load(self, program: CardProgram, partition: Partition, absorbed: Sequence[Value] = ()) -> CardExecutable:
+        return CardExecutable(program, self._arena, absorbed, find_aliases(program, partition))
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
@@ -102,7 +105,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
         """Load a compiled partition that `serialize` wrote."""
-        return CardExecutable(CardProgram.from_bytes(data), self._arena)
+        return self._load(CardProgram.from_bytes(data), partition)
 
     def compatibility(self) -> str:
         """Return the format of saved programs."""

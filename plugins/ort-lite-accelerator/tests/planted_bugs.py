@@ -537,6 +537,70 @@ def an_input_returned(right: Call, self: Any, inputs: Cards, chunks: Chunks, sta
     return [inputs[0]]
 
 
+@bug("donations", "Add", "Relu")
+def a_donated_input_that_goes_before_its_result(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.call_donating
+
+    def result_without_its_owner(self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Cards:
+        made = right(self, inputs, donated, state)
+        return [CardTensor(y.memory, y.dtype, y.shape) if any(y is x for x in inputs) else y for y in made]
+
+    patch.setattr(CardExecutable, "call_donating", result_without_its_owner)
+
+
+@bug("donations", "Add")
+def inputs_overwritten_that_are_not_donated(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.call_donating
+
+    def greedy(self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Cards:
+        return right(self, inputs, frozenset(range(len(inputs))), state)
+
+    patch.setattr(CardExecutable, "call_donating", greedy)
+
+
+@bug("donations", "Add", "Mul", "Relu")
+def donated_inputs_overwritten_before_their_last_reader(patch: pytest.MonkeyPatch) -> None:
+    def any_operand(
+        self: Any, one: Any, donated: frozenset[int], values: Mapping[int, CardTensor], shape: tuple[int, ...]
+    ) -> CardTensor | None:
+        return next((values[k] for k in one.operands if k in donated and values[k].shape == shape), None)
+
+    patch.setattr(CardExecutable, "_place", any_operand)
+
+
+@bug("donations", "Add", "Relu")
+def aliases_that_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CardExecutable, "call_donating", lambda self, inputs, donated, state: self(inputs, state))
+
+
+@bug("replay", "Add", "Relu")
+def a_recording_of_contents(patch: pytest.MonkeyPatch) -> None:
+    right = program.CardGraph.add
+
+    def copied(self: Any, one: Any, operands: list[Any], result: Array) -> None:
+        right(self, one, [None if x is None else x.copy() for x in operands], result)
+
+    patch.setattr(program.CardGraph, "add", copied)
+
+
+@bug("replay", "Relu")
+def a_recording_that_writes_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    right = program.CardGraph.add
+    patch.setattr(program.CardGraph, "add", lambda self, one, operands, result: right(self, one, operands, result.copy()))
+
+
+@bug("replay", "Add", "Mul", "Relu")
+def intermediate_results_that_a_recording_does_not_keep(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.capture
+
+    def forgetful(self: Any, inputs: Cards, outputs: Cards, state: CardStream) -> program.CardGraph:
+        graph = right(self, inputs, outputs, state)
+        graph._tensors = ()
+        return graph
+
+    patch.setattr(CardExecutable, "capture", forgetful)
+
+
 @bug("handles", "Relu", "Mul", "Add")
 def results_in_each_others_memory(patch: pytest.MonkeyPatch) -> None:
     right = CardExecutable.into_memory
