@@ -75,3 +75,25 @@ def test_one_array_for_two_inputs_is_not_taken() -> None:
     found = one._run_into(given, {"key": given["past_key"]})
     for got, want in zip((found["y"], found["key"], found["value"]), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_bound_memory_is_updated_in_place() -> None:
+    """A TensorScatter whose cache is bound to both sides, in a chain of runs."""
+    node = helper.make_node("TensorScatter", ["past", "new", "at"], ["present"], axis=2)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 2, n, 4)) for name, n in (("past", 6), ("new", 1))]
+    values.append(helper.make_tensor_value_info("at", TensorProto.INT64, (1,)))
+    outputs = [helper.make_tensor_value_info("present", TensorProto.FLOAT, (1, 2, 6, 4))]
+    graph = helper.make_graph([node], "g", values, outputs)
+    one = ort_lite.InferenceSession(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11))
+    cache = ort_lite.OrtValue.ortvalue_from_numpy(np.zeros((1, 2, 6, 4), np.float32))
+    memory = cache.numpy()
+    binding = one.io_binding()
+    binding.bind_ortvalue_input("past", cache)
+    binding.bind_ortvalue_output("present", cache)
+    for step in range(6):
+        binding.bind_cpu_input("new", np.full((1, 2, 1, 4), step + 1, np.float32))
+        binding.bind_cpu_input("at", np.array([step]))
+        one.run_with_iobinding(binding)
+    assert one._in_place() == {"present": "past"}
+    assert cache.numpy() is memory or np.shares_memory(cache.numpy(), memory)
+    np.testing.assert_array_equal(cache.numpy(), np.broadcast_to(np.arange(1, 7)[:, None], (1, 2, 6, 4)))

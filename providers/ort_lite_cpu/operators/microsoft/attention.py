@@ -9,11 +9,13 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, li
 from ort_lite.shapes import equal, floordiv, less, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import work_of_copy
+from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided_copy
-from ort_lite_cpu.lowering.tensor import Expression, Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.attention import columns_of, heads_of, join, join_past, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
@@ -164,7 +166,8 @@ def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: 
     op.require(fits, "{0} rows behind {1}, in a past of {2}", rows, before, room)
     present = op.output(index) if op.wants(index) else op.temporary(past.dtype, past.shape)
     steps = (heads * room * size, room * size, size)
-    emit_strided_copy(op, past, present, past.shape, (*steps, 1), (*steps, 1), 0, 0)
+    old, kept = bits(past), bits(present)
+    op.emit(primitives.copy, [old, kept], count=past.size, work=work_of_copy(past.dtype, past.size), inplace=(1, 0))
     emit_strided_copy(op, new.tensor, present, new.shape, (*new.steps, 1), (*steps, 1), new.at, before * size)
     return Heads(present, (batch, heads, total, size), steps)
 
