@@ -92,7 +92,11 @@ class IOBinding:
         It is read in place if it is contiguous and of the input's type.
         """
         self._check("input", name)
-        self._inputs[name], self._is_new = arr_on_cpu, True
+        apart = isinstance(arr_on_cpu, np.ndarray) and isinstance(self._inputs.get(name), np.ndarray)
+        targets = self._targets.values()
+        if not apart or any(target is self._inputs[name] or np.may_share_memory(target, arr_on_cpu) for target in targets):
+            self._is_new = True
+        self._inputs[name] = arr_on_cpu
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int

@@ -16,6 +16,7 @@ from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
@@ -37,7 +38,7 @@ from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
-from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.bounded_cache import BoundedCache
@@ -303,9 +304,7 @@ class Program:
                     return special(inputs, targets)
                 bound = only.bind(key, [key[place][index] for place, index, _ in only.leaves])
             places: list[Any] = [*inputs, *self._unmade]
-            lease = only.lease(self.pool, bound, places)
-            if targets:
-                self._aim(places, targets, range(len(targets)))
+            lease = only.lease(self.pool, bound, places, self._aimed(inputs, targets) if targets else NO_TARGETS)
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
@@ -317,19 +316,17 @@ class Program:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _aim(self, places: list[Any], targets: Sequence[Any], outputs: Iterable[int]) -> None:
-        """Puts targets of some outputs in the place of arrays that were just allocated, which are their like."""
-        for k in outputs:
-            place, target = self.output_places[k], targets[k]
-            if target is None or place < self._input_count:
+    def _aimed(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
+        """Return the targets in which outputs can be computed, by place: memory of their own, or that of the input they replace."""
+        aimed: dict[int, Array] = {}
+        for k, target in enumerate(targets):
+            place = self.output_places[k]
+            if target is None or place < self._input_count or address_of(target) % ALIGNMENT:
                 continue
-            array = places[place]
-            alike = array is not None and array.shape == target.shape and array.dtype == target.dtype
-            if not alike or address_of(target) % ALIGNMENT:
-                continue
-            same = [j for j in range(self._input_count) if places[j] is target]
+            same = [j for j, given in enumerate(inputs) if given is target]
             if not same or same == [self.in_place.get(k)]:
-                places[place] = target
+                aimed[place] = target
+        return aimed
 
     def _run_counting_strings(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
@@ -356,6 +353,7 @@ class Program:
         for place in self._read_again:
             places[place] = places[place].copy()
         options, events = CURRENT.options, CURRENT.events if RECORDED.runs else None
+        aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
@@ -372,10 +370,7 @@ class Program:
                 bound = step.cache.get(key) or step.bind(key, step.values(places))
                 if self._counts:
                     self._take(step, bound)
-                unmade = [k for k in range(len(targets)) if places[self.output_places[k]] is None]
-                lease = step.lease(self.pool, bound, places)
-                if unmade:
-                    self._aim(places, targets, unmade)
+                lease = step.lease(self.pool, bound, places, aimed)
                 if events is None:
                     step.run(bound, places, lease, options)
                 else:
@@ -562,10 +557,17 @@ def _fits(lowered: Lowered, shapes: Sequence[Any]) -> bool:
     ]
     if any(i.shape is not None and s is not None and len(i.shape) != len(s) for i, s in zip(infos, shapes, strict=True)):
         return False
+    compound: list[tuple[Dim, int]] = []
     for dim, actual in pairs:
+        if isinstance(dim, int):
+            if dim != actual:
+                return False
+            continue
         found: Symbol | None = as_symbol(dim)
-        if found is not None and values.setdefault(found.name, actual) != actual:
+        if found is None:
+            compound.append((dim, actual))
+        elif values.setdefault(found.name, actual) != actual:
             return False
-    if not all(substitute(dim, values) == actual for dim, actual in pairs):
+    if not all(substitute(dim, values) == actual for dim, actual in compound):
         return False
     return all(substitute(condition, values) != 0 for condition in lowered.assumptions)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_native_id
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import Any
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
@@ -31,7 +33,8 @@ class Unforeseen(Exception):
 BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 """Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
 
-
+NO_TARGETS: Mapping[int, Array] = MappingProxyType({})
+"""The targets of a run that allocates all of its results."""
 TRIES = 5
 """Runs of a bound program that are timed; they keep the GIL."""
 WORTH_RELEASING_US = 35.0
@@ -104,10 +107,15 @@ class SegmentRun:
                 raise Unforeseen from None
             raise
 
-    def lease(self, pool: ScratchPool[RunContext], bound: Bound, places: list[Any]) -> RunContext:
-        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bind_values` does."""
+    def lease(
+        self, pool: ScratchPool[RunContext], bound: Bound, places: list[Any], targets: Mapping[int, Array] = NO_TARGETS
+    ) -> RunContext:
+        """The memory of a run: arrays of its own, or targets of their like by place, and scratch.
+
+        Raises OutOfMemory; Unforeseen as `bind_values` does.
+        """
         try:
-            allocate(self, bound, places)
+            allocate(self, bound, places, targets)
             return pool.lease(bound.scratch)
         except OutOfMemory:
             if self.jumps:
@@ -171,11 +179,13 @@ class SegmentRun:
         return kind(f"{instruction.node} (CPUExecutionProvider): {failure}{instruction.inside}").about(instruction.node)
 
 
-def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
+def allocate(run: SegmentRun, bound: Bound, places: list[Any], targets: Mapping[int, Array]) -> None:
     """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
     try:
         for place, make, shape, dtype in bound.allocations:
-            places[place] = make(shape, dtype)
+            target = targets.get(place)
+            alike = target is not None and target.shape == shape and target.dtype == dtype
+            places[place] = target if alike else make(shape, dtype)
     except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
         [node] = [allocation.node for allocation in run.segment.allocations if allocation.place == place]
         raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}").about(
