@@ -31,7 +31,7 @@ SEED = 0
 END = "<end>"
 """The token at the end of a chapter."""
 VOCABULARY, WIDTH, INNER, LAYERS, HEADS, KV_HEADS = 1024, 96, 256, 4, 3, 1
-LENGTH, BATCH, STEPS, RATE = 192, 24, 1200, 6e-3
+LENGTH, BATCH, STEPS, RATE = 128, 16, 1500, 6e-3
 HELD_OUT = 20
 LARGEST = 16.0, 6.0
 """The largest keys and values that the cache of 8 bits holds. Those of the chapters held out are below."""

@@ -127,6 +127,15 @@ def test_logits_that_are_not_finite() -> None:
     check("MoE", draw(4, 8), router, draw(3, 4, 8), None, draw(3, 8, 4), None, k=2)
 
 
+@pytest.mark.parametrize("attributes", ACTIVATIONS)
+def test_tokens_that_are_not_finite(attributes: dict[str, Any]) -> None:
+    """Relu makes NaN 0 here, as in onnxruntime."""
+    fused = 2 if attributes.get("activation_type") == "swiglu" else 1
+    x = draw(3, 8)
+    x[0, 3], x[1, 2] = np.nan, np.inf
+    check("MoE", x, draw(3, 2), draw(2, fused * 4, 8), None, draw(2, 8, 4), None, k=2, **attributes)
+
+
 def test_equal_logits_go_to_the_last_experts() -> None:
     check("MoE", draw(4, 8), np.zeros((4, 5), np.float32), draw(5, 4, 8), None, draw(5, 8, 4), None, k=2)
 

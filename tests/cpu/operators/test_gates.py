@@ -48,6 +48,12 @@ def test_gated_rms_norm(shape: tuple[int, ...], size: int, activation: dict[str,
     check("GatedRMSNorm", draw(*shape, dtype=dtype), draw(size, dtype=dtype), draw(*shape, dtype=dtype, seed=1), **activation)
 
 
+@pytest.mark.parametrize("activation", ["silu", "sigmoid"])
+def test_gated_rms_norm_of_what_is_not_finite(activation: str) -> None:
+    x = np.array([[-2.8e30, 1, 2, -2.8e30], [3, -3e38, 1, np.inf], [-np.inf, 1, 2, np.nan]], np.float32)
+    check("GatedRMSNorm", x, draw(4), x, activation=activation)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("scale", [None, (12,), (3, 4), (4,)])
 @pytest.mark.parametrize(("shape", "attributes"), [((2, 5, 3, 4), {}), ((2, 5, 12), {"num_branches": 3, "epsilon": 1e-2})])

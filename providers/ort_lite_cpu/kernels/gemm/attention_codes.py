@@ -8,7 +8,7 @@ columns first, and what the 8 adds is subtracted once.
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, StaticInt, like, native, null, shift, span, sqrt
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, StaticInt, like, native, null, shift, span, sqrt
 from ort_lite_cpu.kernels.gemm.attention import NOTHING, AttentionHeads, ScoreRules, frame, normalise_row, visible
 
 SHARED = 4
@@ -35,7 +35,7 @@ class CodedKeys(NamedTuple):
     """8 or 4."""
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def spread_query(x: Ptr, scales: Ptr, size: int, factor: float, channels: int, bits: Static, y: Ptr) -> None:
     """y (size,) = x * factor * scales, of 4 bits with the even columns first; y[size] = what is added to the scores."""
     total = like(y, 0)
@@ -46,7 +46,7 @@ def spread_query(x: Ptr, scales: Ptr, size: int, factor: float, channels: int, b
     y[size] = -total * like(y, MIDDLE) if bits == 4 else like(y, 0)
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def score_codes(x: Ptr, keys: Ptr, first: int, last: int, size: int, bits: Static, s: Ptr) -> None:
     """s[first:last] = keys[first:last] @ x (size,), from rows of codes, + x[size]."""
     half = size // 2
@@ -62,7 +62,7 @@ def score_codes(x: Ptr, keys: Ptr, first: int, last: int, size: int, bits: Stati
         s[t] = total + x[size]
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def blend_codes(p: Ptr, values: Ptr, first: int, last: int, size: int, bits: Static, y: Ptr) -> None:
     """y (size,) += p[first:last] @ values[first:last], from rows of codes, of 4 bits with the even columns first; y[size] += sum(p)."""
     half, total = size // 2, like(y, 0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, fmin, like, native, null, sigmoid, span, tanh
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, exp, fmax, fmin, like, native, null, sigmoid, span, tanh
 from ort_lite.shapes import equal, floordiv, less, modulo, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
@@ -153,7 +153,7 @@ def multiply_rows(
                 y[q + other] += bias[e * n + other]
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     x="g.routes // g.shared * g.k",
     w="g.experts * g.n * g.k",
@@ -192,7 +192,7 @@ def activate_experts(
                 y[q + i] = gate * sigmoid(like(x, alpha) * gate) * (value + like(x, beta))
         elif kind == "relu":
             for i in range(n):
-                y[q + i] = fmax(x[q + i], like(x, 0))
+                y[q + i] = x[q + i] if x[q + i] > 0 else like(x, 0)
         elif kind == "gelu":
             for i in range(n):
                 z = x[q + i]

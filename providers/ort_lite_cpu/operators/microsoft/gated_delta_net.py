@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
-    REDUCE,
+    SUMS,
     Ptr,
     Static,
     exp,
@@ -57,7 +57,7 @@ class PackedHeads(NamedTuple):
     """The steps that are kept of each request."""
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(x="at + max(rows - 1, 0) * step + heads * n", y="rows * heads * n")
 def take_heads(x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int, norm: Static, part: int, parts: int) -> int:
     """y (rows, heads, n) = heads of rows of x, `step` apart and from `at` on; norm: divided by their norm."""
@@ -107,7 +107,7 @@ def fade(
     return OK
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     q="g.tokens * g.heads * g.size",
     k="g.tokens * g.heads * g.size",

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, like, log, native, null, shift, sigmoid, span, sqrt
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, exp, fabs, fmax, like, log, native, null, shift, sigmoid, span, sqrt
 from ort_lite.shapes import equal, floordiv, modulo, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -35,7 +35,7 @@ def gated_add_operator(op: NodeLowering) -> None:
     op.emit(gated_add, [x, y, gate, op.output(0)], rows=product(x.shape[:-1]), n=x.shape[-1], work=x.size)
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def inverse_root(x: Ptr, n: int, epsilon: float) -> Any:
     """Return 1 / sqrt(mean(x * x) + epsilon)."""
     total = like(x, 0)
@@ -268,7 +268,7 @@ def _stream_sizes(op: NodeLowering, rows: Dim, count: Dim, n: Dim, gate: Tensor,
     return StreamSizes(*sizes)
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     key="rows * count * n",
     query="rows * count * n",

@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
-    REDUCE,
+    SUMS,
     Ptr,
     Static,
     failure_status,
@@ -42,7 +42,7 @@ class PackedConvSizes(NamedTuple):
     """The tokens of each request that are kept."""
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     x="g.tokens * g.channels",
     w="g.channels * g.taps",

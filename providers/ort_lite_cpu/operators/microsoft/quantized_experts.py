@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, imin, like, native, null, shift, span
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, imin, like, native, null, shift, span
 from ort_lite.shapes import ceildiv, equal, floordiv
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
@@ -61,7 +61,7 @@ def decode_row(w: Ptr, scales: Ptr, zeros: Ptr, y: Ptr, row: int, e: int, column
                     y[begin + 4 * i + j] = (like(y, (code >> (2 * j)) & 3) - zero) * scale
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     x="g.routes // g.shared * g.k",
     w="g.experts * g.n * g.k * bits // 8",
