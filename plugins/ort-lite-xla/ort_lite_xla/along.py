@@ -149,6 +149,13 @@ def only_first(count: int = 1) -> Rule:
     return rule
 
 
+def rows_of_heads(sizes: Sizes) -> int | str:
+    """Return the rows of (batch, heads, rows, size) or (batch, rows, heads * size). Raise Mixed if heads or sizes are padded."""
+    if any(isinstance(size, str) for size in (*sizes[1:-2], sizes[-1])):
+        raise Mixed("heads are padded")
+    return sizes[-2]
+
+
 def matmul(dims: PaddedDims) -> list[PaddingMask]:
     """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()

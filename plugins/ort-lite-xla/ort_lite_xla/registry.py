@@ -95,6 +95,11 @@ def find(node: Node) -> XlaLowering | None:
     return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
 
 
+def has_input(node: Node, index: int) -> bool:
+    """Return True if the node has input `index`."""
+    return index < len(node.inputs) and node.inputs[index] is not None
+
+
 class XlaOp:
     """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise."""
 
