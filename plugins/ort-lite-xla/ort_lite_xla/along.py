@@ -167,6 +167,14 @@ def matmul(dims: PaddedDims) -> list[PaddingMask]:
     return []
 
 
+def left_rows(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any number of rows of a left operand, but none of its columns, and no other padded operand."""
+    dims.refuse_taint()
+    if any(isinstance(size, str) for sizes in (dims.operand(0)[-1:], *dims.operands[1:]) for size in sizes or ()):
+        raise Mixed("it adds up a padded dimension, or another operand is padded")
+    return []
+
+
 def gemm(dims: PaddedDims) -> list[PaddingMask]:
     """PaddingMask a product with transposed operands with zeros. C is broadcast."""
     dims.refuse_taint()

@@ -26,7 +26,9 @@ def _attention_along(dims: PaddedDims) -> list[PaddingMask]:
     dims.refuse_taint()
     q, k, mask = dims.operand(0), dims.operand(1), dims.operand(3)
     rows, length = rows_of_heads(q), rows_of_heads(k)
-    if rows_of_heads(dims.operand(2)) != length or {sizes[0] for sizes in dims.operands if sizes and sizes is not mask} != {q[0]}:
+    if rows_of_heads(dims.operand(2)) != length or {sizes[0] for sizes in dims.operands if sizes and sizes is not mask} != {
+        q[0]
+    }:
         raise Mixed("keys and values differ in length, or batches do")
     causal = bool(dims.node.attr("is_causal", 0))
     if has_input(dims.node, 6) and isinstance(rows, str):
@@ -52,7 +54,13 @@ def _heads(sizes: Sizes) -> int | str:
     return sizes[1] if len(sizes) == 4 else 1
 
 
-@lowering("Attention", since=23, types=(FLOATS, FLOATS, FLOATS, ALL, FLOATS, FLOATS, INDICES), check=_check_attention, along=_attention_along)
+@lowering(
+    "Attention",
+    since=23,
+    types=(FLOATS, FLOATS, FLOATS, ALL, FLOATS, FLOATS, INDICES),
+    check=_check_attention,
+    along=_attention_along,
+)
 def attention(
     op: XlaOp,
     q: Array,
@@ -89,7 +97,8 @@ def attention(
         rounded=rounded,
         stage=op.attr("qk_matmul_output_mode", 0) if op.wants(3) else None,
     )
-    y, scores = attend(*(x.astype(jnp.promote_types(x.dtype, wide)) for x in (q, k, v)), rules)
+    wide_q, wide_k, wide_v = (x.astype(jnp.promote_types(x.dtype, wide)) for x in (q, k, v))
+    y, scores = attend(wide_q, wide_k, wide_v, rules)
     y = y.astype(q.dtype)
     return (join_heads(y) if flat else y), k, v, None if scores is None else scores.astype(q.dtype)
 

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Mixed, PaddedDims
+from ort_lite_xla.along import left_rows
 from ort_lite_xla.operators.activations import MICROSOFT
-from ort_lite_xla.registry import FLOATS, INDICES, Array, PaddingMask, XlaOp, lowering
+from ort_lite_xla.registry import FLOATS, INDICES, Array, XlaOp, lowering
 
 
 def _check(node: Node) -> str | None:
@@ -16,20 +16,12 @@ def _check(node: Node) -> str | None:
     return f"blocks of {size} codes, which are no whole bytes" if size < 1 or size * bits % 8 else None
 
 
-def _along(dims: PaddedDims) -> list[PaddingMask]:
-    """Allow any number of rows of the left operand."""
-    dims.refuse_taint()
-    if any(isinstance(size, str) for sizes in (dims.operand(0)[-1:], *dims.operands[1:]) for size in sizes or ()):
-        raise Mixed("weights or sums are padded")
-    return []
-
-
 @lowering(
     "MatMulNBits",
     domain=MICROSOFT,
     types=(FLOATS, frozenset({"uint8"}), FLOATS, FLOATS | {"uint8"}, INDICES, FLOATS),
     check=_check,
-    along=_along,
+    along=left_rows,
 )
 def matmul_n_bits(
     op: XlaOp, a: Array, b: Array, scales: Array, zeros: Array = None, groups: Array = None, bias: Array = None

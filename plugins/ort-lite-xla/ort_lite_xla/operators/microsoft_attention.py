@@ -9,7 +9,18 @@ from ort_lite.graph import Node
 from ort_lite_xla.along import Mixed, PaddedDims, Rule
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.rotary import rotate, rows_at
-from ort_lite_xla.operators.scores import MASKED, SEEN, SOFTMAX, Attending, attend, behind, both, join_heads, split_heads, window
+from ort_lite_xla.operators.scores import (
+    MASKED,
+    SEEN,
+    SOFTMAX,
+    Attending,
+    attend,
+    behind,
+    both,
+    join_heads,
+    split_heads,
+    window,
+)
 from ort_lite_xla.registry import FLOATS, INDICES, Array, PaddingMask, XlaOp, has_input, lowering
 
 _STAGES = {0: None, 1: SEEN, 2: SOFTMAX}
@@ -152,7 +163,13 @@ def _check_grouped(node: Node) -> str | None:
     for attribute, name in (("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantized cache")):
         if node.attr(attribute, 0):
             return name
-    inputs = {12: "a quantized cache", 13: "a quantized cache", 14: "normalized queries", 15: "normalized keys", 16: "query_seqlens"}
+    inputs = {
+        12: "a quantized cache",
+        13: "a quantized cache",
+        14: "normalized queries",
+        15: "normalized keys",
+        16: "query_seqlens",
+    }
     found = [name for index, name in inputs.items() if has_input(node, index)]
     if found:
         return found[0]
@@ -190,7 +207,9 @@ def group_query_attention(
         positions = first[:, None] + np.arange(rows)
         if ids is not None:
             positions = ids if later else ids.reshape(-1)[:1, None] + np.arange(rows)
-        q, k = (rotate(x, rows_at(cos, positions), rows_at(sin, positions), bool(op.attr("rotary_interleaved", 0))) for x in (q, k))
+        q, k = (
+            rotate(x, rows_at(cos, positions), rows_at(sin, positions), bool(op.attr("rotary_interleaved", 0))) for x in (q, k)
+        )
     present_k, present_v = (_append(past, new, first, length) for past, new in ((past_k, k), (past_v, v)))
     size = op.attr("local_window_size", -1)
     right = 0 if op.attr("causal", 1) else -1

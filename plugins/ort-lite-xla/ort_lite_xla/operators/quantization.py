@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import PaddedDims, by_axes, except_axis, pointwise
+from ort_lite_xla.along import PaddedDims, by_axes, except_axis, left_rows, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
 from ort_lite_xla.operators.conv import convolve
@@ -72,13 +72,13 @@ def dynamic_quantize_linear(op: XlaOp, x: Array) -> tuple[Array, Array, Array]:
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
 
-@lowering("MatMulInteger", since=10, types=BYTES)
+@lowering("MatMulInteger", since=10, types=BYTES, along=left_rows)
 def matmul_integer(op: XlaOp, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """Return (A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
     return multiply(a, b, a_zero, b_zero)
 
 
-@lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
+@lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES), along=left_rows)
 def qlinear_matmul(
     op: XlaOp, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
@@ -93,26 +93,40 @@ def _factor(a_scale: Array, b_scale: Array) -> Array:
     return by_row(a_scale).astype(np.float32) * by_column(b_scale).astype(np.float32)
 
 
-@lowering("MatMulIntegerToFloat", domain=MICROSOFT, types=(BYTES, BYTES, FLOATS, FLOATS, BYTES, BYTES, FLOATS))
+@lowering("MatMulIntegerToFloat", domain=MICROSOFT, types=(BYTES, BYTES, FLOATS, FLOATS, BYTES, BYTES, FLOATS), along=left_rows)
 def matmul_integer_to_float(
-    op: XlaOp, a: Array, b: Array, a_scale: Array, b_scale: Array, a_zero: Array = None, b_zero: Array = None, bias: Array = None
+    op: XlaOp,
+    a: Array,
+    b: Array,
+    a_scale: Array,
+    b_scale: Array,
+    a_zero: Array = None,
+    b_zero: Array = None,
+    bias: Array = None,
 ) -> Array:
     """Multiply two quantized matrices and add a bias, in float32. Spec: onnxruntime com.microsoft MatMulIntegerToFloat-1."""
     y = multiply(a, b, a_zero, b_zero).astype(np.float32) * _factor(a_scale, b_scale)
     return (y if bias is None else y + bias).astype(op.dtype())
 
 
-@lowering("DynamicQuantizeMatMul", domain=MICROSOFT, types=(FLOATS, BYTES, FLOATS, BYTES, FLOATS))
-def dynamic_quantize_matmul(
-    op: XlaOp, a: Array, b: Array, b_scale: Array, b_zero: Array = None, bias: Array = None
-) -> Array:
+def _rows_and_zero(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any number of rows, and mask them with 0, which the range of values always contains."""
+    return left_rows(dims) or _all_zero(dims)
+
+
+@lowering("DynamicQuantizeMatMul", domain=MICROSOFT, types=(FLOATS, BYTES, FLOATS, BYTES, FLOATS), along=_rows_and_zero)
+def dynamic_quantize_matmul(op: XlaOp, a: Array, b: Array, b_scale: Array, b_zero: Array = None, bias: Array = None) -> Array:
     """Quantize a over the range of its values, and multiply. Spec: onnxruntime com.microsoft DynamicQuantizeMatMul-1."""
     levels, scale, zero = dynamic_quantize_linear(op, a)
     return matmul_integer_to_float(op, levels, b, scale, b_scale, zero, b_zero, bias)
 
 
 def _check_vectors(node: Node) -> str | None:
-    wide = [k for k in (4, 5) if k < len(node.inputs) and (v := node.inputs[k]) is not None and v.shape is not None and len(v.shape) > 1]
+    wide = [
+        k
+        for k in (4, 5)
+        if k < len(node.inputs) and (v := node.inputs[k]) is not None and v.shape is not None and len(v.shape) > 1
+    ]
     return f"input {wide[0]} has a number per block" if wide else None
 
 
