@@ -1,13 +1,21 @@
 """Attention and rotary embeddings of both domains compared with the CPU provider: every form of operands, masks and pasts."""
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 from ort_lite_xla import XLAExecutionProvider
+from ort_lite_xla.operators.attention import attention
+from ort_lite_xla.registry import XlaOp
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import ProviderError
+from ort_lite.load.load import load
 from tests.single_node import CPU, MICROSOFT, Single, close, compare, ramp
 
 XLA = XLAExecutionProvider.name
@@ -256,3 +264,48 @@ def test_rotary_embedding(interleaved: int, turned: int, dtype: Any) -> None:
 )
 def test_reasons(op_type: str, inputs: list[Array | None], attributes: dict[str, Any], reason: str) -> None:
     assert reason in Single(op_type, inputs, attributes).reason(XLA)
+
+
+# --- cuDNN
+def by_xla(*operands: Any, implementation: str, **rules: Any) -> Any:
+    """JAX's own attention with the operands of cuDNN's."""
+    assert implementation == "cudnn"
+    return ATTENTION(*operands, **rules)
+
+
+ATTENTION = jax.nn.dot_product_attention
+HALF_Q, HALF_KV = (ramp(shape, np.float16) for shape in ((2, 4, 3, 16), (2, 2, 5, 16)))
+
+
+@pytest.mark.parametrize(
+    ("more", "attributes"),
+    [([], {"is_causal": 1}), ([BOOLS], {}), ([CLOSED], {"scale": 0.5}), ([ADDEND.astype(np.float16)], {"is_causal": 1})],
+    ids=str,
+)
+def test_cudnn_gets_operands_in_its_order(
+    monkeypatch: pytest.MonkeyPatch, more: list[Array], attributes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(jax.nn, "dot_product_attention", by_xla)
+    single = Single("Attention", [HALF_Q, HALF_KV, HALF_KV, *more], attributes)
+    node = load(single.model).graph.nodes[0]
+    (want,) = single.run(CPU)
+    with jax.enable_x64(True):
+        got, *_ = attention(XlaOp(node, {}, jnp, vendor=True), *map(jnp.asarray, single.feeds.values()))
+    close(np.asarray(got), want)
+
+
+def test_cudnn_is_called_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX asks for its version while it lowers; it is said to be there."""
+    fused = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
+    monkeypatch.setattr(fused, "cuda_versions", SimpleNamespace(cudnn_get_version=lambda: 91100))
+    node = load(Single("Attention", [HALF_Q, HALF_KV, HALF_KV], {"is_causal": 1}).model).graph.nodes[0]
+    with jax.enable_x64(True):
+        for vendor in (False, True):
+            traced = jax.jit(partial(attention, XlaOp(node, {}, jnp, vendor))).trace(HALF_Q, HALF_KV, HALF_KV)
+            text = traced.lower(lowering_platforms=("cuda",)).as_text()
+            assert ("__cudnn$fmhaSoftmax" in text) == vendor
+
+
+def test_cudnn_needs_a_gpu() -> None:
+    with pytest.raises(ProviderError, match="attention is 'cudnn'; expected xla, or cudnn if device is gpu"):
+        XLAExecutionProvider(device="cpu", attention="cudnn")

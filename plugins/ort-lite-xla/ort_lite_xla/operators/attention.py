@@ -79,28 +79,35 @@ def attention(
     q = split_heads(q, op.attr("q_num_heads", 0))
     k, v = (behind(past, split_heads(x, op.attr("kv_num_heads", 0))) for past, x in ((past_k, k), (past_v, v)))
     rows, length = q.shape[2], k.shape[2]
-    offset: Array = 0 if past_k is None else past_k.shape[2]
-    visible: Array = None
-    if lengths is not None:
-        count = lengths.reshape(-1, 1, 1, 1)
-        visible, offset = np.arange(length) < count, count - rows
-    right = 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
-    visible = both(visible, window(rows, length, offset, op.attr("left_window_size", -1), right))
+    causal, visible = _visible(op, rows, length, past_k, lengths)
     bools, addend, beyond = _mask(mask, length)
     wide, rounded = _softmax_types(op, q.dtype)
     rules = Attending(
         op.attr("scale", 0.0),
         op.attr("softcap", 0.0),
+        causal,
         both(visible, beyond),
         bools,
         addend,
         rounded=rounded,
+        vendor=op.vendor,
         stage=op.attr("qk_matmul_output_mode", 0) if op.wants(3) else None,
     )
     wide_q, wide_k, wide_v = (x.astype(jnp.promote_types(x.dtype, wide)) for x in (q, k, v))
     y, scores = attend(wide_q, wide_k, wide_v, rules)
     y = y.astype(q.dtype)
     return (join_heads(y) if flat else y), k, v, None if scores is None else scores.astype(q.dtype)
+
+
+def _visible(op: XlaOp, rows: int, length: int, past: Array, lengths: Array) -> tuple[bool, Array]:
+    """Return True if plain causality is all that there is, and otherwise the keys that each query sees; None: all."""
+    left, right = op.attr("left_window_size", -1), 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
+    if lengths is not None:
+        count = lengths.reshape(-1, 1, 1, 1)
+        return False, both(np.arange(length) < count, window(rows, length, count - rows, left, right))
+    if past is None and right == 0 and left < 0:
+        return True, None
+    return False, window(rows, length, 0 if past is None else past.shape[2], left, right)
 
 
 def _mask(mask: Array, length: int) -> tuple[Array, Array, Array]:

@@ -63,7 +63,7 @@ def attention(
 
     Spec: onnxruntime com.microsoft Attention-1.
     """
-    wide = jnp.promote_types(x.dtype, np.float32)
+    wide = x.dtype if op.vendor else jnp.promote_types(x.dtype, np.float32)
     projected = jnp.matmul(x, w, preferred_element_type=wide)
     projected = projected if bias is None else projected + bias.astype(wide)
     sizes = op.attr("qkv_hidden_sizes") or (w.shape[1] // 3,) * 3
@@ -138,8 +138,10 @@ def _attend(
     (batch, _, rows, _), length = q.shape, k.shape[2]
     addend = None if mask is None else _padding(mask, batch, length, op.attr("mask_filter_value", -10000.0))
     addend = added if addend is None else addend if added is None else addend + added
-    visible = window(rows, length, before, right=0) if op.attr("unidirectional", 0) else None
-    return attend(q, k, v, Attending(op.attr("scale", 0.0), visible=visible, addend=addend, stage=stage))
+    causal = bool(op.attr("unidirectional", 0))
+    visible = window(rows, length, before, right=0) if causal and before else None
+    rules = Attending(op.attr("scale", 0.0), 0.0, causal and not before, visible, addend=addend, stage=stage, vendor=op.vendor)
+    return attend(q, k, v, rules)
 
 
 def _padding(mask: Array, batch: int, length: int, value: float) -> Array:
@@ -219,10 +221,11 @@ def group_query_attention(
     rules = Attending(
         op.attr("scale", 0.0),
         op.attr("softcap", 0.0),
-        both(np.arange(length) < last[:, None, None, None] + 1, seen),
+        visible=both(np.arange(length) < last[:, None, None, None] + 1, seen),
         addend=added,
         sink=sink,
         stage=_STAGES[op.attr("qk_output", 0)] if op.wants(3) else None,
+        vendor=op.vendor,
     )
     y, scores = attend(q, present_k[:, :, :length], present_v[:, :, :length], rules)
     return join_heads(y), present_k, present_v, scores

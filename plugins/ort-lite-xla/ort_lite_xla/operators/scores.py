@@ -6,6 +6,7 @@ floats are added up in float32, in which the softmax is computed too; the result
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,6 +27,8 @@ class Attending(Record, eq=False):
     scale: float = 0.0
     """0: 1 / sqrt(size)."""
     softcap: float = 0.0
+    causal: bool = False
+    """A query sees no key with a greater number than its own."""
     visible: Array = None
     mask: Array = None
     """Bools, which exclude keys as `visible` does, but count as a mask at the stage MASKED."""
@@ -33,6 +36,8 @@ class Attending(Record, eq=False):
     sink: Array = None
     rounded: Any = None
     stage: int | None = None
+    vendor: bool = False
+    """cuDNN computes it if it can."""
 
 
 def split_heads(x: Array, heads: int) -> Array:
@@ -73,8 +78,12 @@ def both(a: Array, b: Array) -> Array:
 
 def attend(q: Array, k: Array, v: Array, rules: Attending) -> tuple[Array, Array]:
     """Return softmax(scale * q @ k^T) @ v, (batch, heads, rows, value size) in the type of q, and the scores at `rules.stage`."""
+    if rules.vendor and fits_cudnn(q, k, v, rules):
+        return by_cudnn(q, k, v, rules), None
     batch, heads, rows, size = q.shape
     groups, length = k.shape[1], k.shape[2]
+    if rules.causal:
+        rules = rules.replace(visible=both(rules.visible, window(rows, length, 0, right=0)))
     wide = np.dtype(jnp.promote_types(jnp.result_type(q, k, v), np.float32))
     shared = q.reshape(batch, groups, heads // groups if groups else 0, rows, size)
     narrow = np.dtype(jnp.promote_types(q.dtype, k.dtype)) if wide == np.float32 else wide
@@ -85,6 +94,40 @@ def attend(q: Array, k: Array, v: Array, rules: Attending) -> tuple[Array, Array
     result = jnp.einsum("bgrst,bgtv->bgrsv", shares, v.astype(wide))
     result = result.reshape(batch, heads, rows, v.shape[3]).astype(q.dtype)
     return result, None if kept is None else kept.astype(q.dtype)
+
+
+def fits_cudnn(q: Array, k: Array, v: Array, rules: Attending) -> bool:
+    """Return True if cuDNN has a kernel: 16-bit floats, heads of up to 128 numbers, and a softmax of their scores."""
+    plain = not rules.softcap and rules.sink is None and rules.stage is None and rules.rounded is None
+    narrow = q.dtype == k.dtype == v.dtype and q.dtype.itemsize == 2
+    return bool(plain and narrow and q.size and k.size and q.shape[3] == v.shape[3] <= 128 and q.shape[3] % 8 == 0)
+
+
+def by_cudnn(q: Array, k: Array, v: Array, rules: Attending) -> Array:
+    """Return `attend` by cuDNN, which has no -inf: rows that see no key are set to 0 afterwards."""
+    shape = (*q.shape[:3], k.shape[2])
+    seen = both(rules.visible, rules.mask)
+    seen = seen if rules.addend is None else both(seen, rules.addend > -np.inf)
+    causal = rules.causal and seen is None
+    if rules.causal and not causal:  # both may leave a row without a key
+        seen = both(seen, window(q.shape[2], k.shape[2], 0, right=0))
+    heads = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+    y = jax.nn.dot_product_attention(
+        *heads,
+        bias=None if rules.addend is None else _to_rank_4(rules.addend.astype(q.dtype), shape),
+        mask=None if seen is None else _to_rank_4(jnp.asarray(seen), shape),
+        scale=rules.scale or q.shape[3] ** -0.5,
+        is_causal=causal,
+        implementation="cudnn",
+    )
+    y = jnp.swapaxes(y, 1, 2)
+    return y if seen is None else jnp.where(jnp.any(_to_rank_4(seen, shape), -1, keepdims=True), y, 0)
+
+
+def _to_rank_4(x: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast x to four dimensions, of which the last two are those of the scores."""
+    wide = x.reshape(*(1,) * (4 - x.ndim), *x.shape)
+    return jnp.broadcast_to(wide, (*wide.shape[:2], *shape[2:]))
 
 
 def _softmax(scores: Array, rules: Attending) -> tuple[Array, Array]:
