@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 from ort_lite_xla import XLAExecutionProvider
 from ort_lite_xla.operators.attention import attention
 from ort_lite_xla.registry import XlaOp
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import ProviderError
 from ort_lite.load.load import load
@@ -221,6 +223,31 @@ def test_grouped_queries_of_16_bits(case: Any, dtype: Any) -> None:
     for got, want in zip(narrow, wide, strict=True):
         assert got.dtype == dtype
         close(got, want.astype(dtype))
+
+
+DECODER = """(float[B,1,64] q, float[B,1,32] k, float[B,1,32] v, float[B,2,P,16] pk, float[B,2,P,16] pv, int64[B,T] mask)
+=> (float[B,1,64] y, float[B,2,Q,16] k_, float[B,2,Q,16] v_)
+<int64[1] axis = {1}, int64 one = {1}> {
+    lengths = ReduceSum<keepdims = 0>(mask, axis) last_ = Sub(lengths, one) last = Cast<to = 6>(last_)
+    shape = Shape(mask) total_ = Gather(shape, one) total = Cast<to = 6>(total_)
+    y, k_, v_ = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2>(q, k, v, pk, pv, last, total)
+}"""
+
+
+def test_tokens_share_a_program_while_caches_have_room() -> None:
+    text = f'<ir_version: 10, opset_import: ["": 18, "{MICROSOFT}": 1]> main {DECODER}'
+    model = onnx.parser.parse_model(text).SerializeToString()
+    session, cpu = (ort_lite.InferenceSession(model, providers=[provider]) for provider in (XLA, CPU))
+    feeds = {name: ramp((2, 1, width)) for name, width in (("q", 64), ("k", 32), ("v", 32))}
+    caches = {name: ramp((2, 2, 16, 16)) for name in ("pk", "pv")}
+    for total in (9, 10, 11, 12):
+        mask = np.ones((2, total), np.int64)
+        mask[1, 4:] = 0
+        got, want = (made.run(None, {**feeds, **caches, "mask": mask}) for made in (session, cpu))
+        for a, b in zip(got, want, strict=True):
+            close(a, b)
+        caches = {"pk": got[1], "pv": got[2]}
+    assert session.explain().facts[f"{XLA}_0"]["compilations"] == 1
 
 
 # --- RotaryEmbedding
