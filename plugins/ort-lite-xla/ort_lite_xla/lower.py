@@ -6,7 +6,7 @@ that this took, or why it fails. Programs are lowered to StableHLO for the devic
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -39,34 +39,44 @@ class Lowered(NamedTuple):
     operations: int
 
 
-def lower(partition: Partition, sizes: Mapping[str, int], known: Known, platform: str, precision: str = "highest") -> str:
-    """Return the StableHLO of a partition for a platform, with these sizes of open dimensions.
+def operands_of(partition: Partition) -> list[Value]:
+    """Return the constants that a program of the partition gets as operands, before the partition's inputs."""
+    return [value for value in partition.constants if value.constant is not None and value.constant.nbytes > EMBEDDED]
 
-    `known` has the contents of inputs on which shapes depend. Raises RuntimeException naming the node that does not fit, and
-    KeyError for a dimension without a size.
+
+def traced(partition: Partition, known: Known) -> Callable[..., list[Any]]:
+    """Return a function of `operands_of(partition)` and the partition's inputs, which JAX can trace. It returns the outputs.
+
+    `known` has the contents of inputs on which shapes depend.
     """
-    needed = collect_contents(partition.nodes)
-    weights = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
-    values = (*weights, *partition.inputs)
+    needed, values = collect_contents(partition.nodes), (*operands_of(partition), *partition.inputs)
+    fixed = {value: known[value] for value in partition.inputs if value in needed}
 
     def function(*operands: Any) -> list[Any]:
-        traced = TracedValues(
-            {v: known[v] for v in partition.inputs if v in needed}, dict(zip(values, operands, strict=True)), {}
-        )
-        trace(partition.nodes, traced, needed, {}, partition.provider.name)
-        return [traced.data[v] if v in traced.data else traced.known[v] for v in partition.outputs]
+        found = TracedValues(dict(fixed), dict(zip(values, operands, strict=True)), {})
+        trace(partition.nodes, found, needed, {}, partition.provider.name)
+        return [found.data[value] if value in found.data else found.known[value] for value in partition.outputs]
 
+    return function
+
+
+def lower(partition: Partition, sizes: Mapping[str, int], known: Known, platform: str, precision: str = "highest") -> str:
+    """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `traced`.
+
+    Raises RuntimeException naming the node that does not fit, and KeyError for a dimension without a size.
+    """
+    values = (*operands_of(partition), *partition.inputs)
     operands = [jax.ShapeDtypeStruct(_shape(v, sizes), dtypes.to_numpy(v.dtype or "float32")) for v in values]
     with jax.enable_x64(True), jax.default_matmul_precision(precision):
-        return str(jax.jit(function, keep_unused=True).trace(*operands).lower(lowering_platforms=(platform,)).as_text())
+        function = jax.jit(traced(partition, known), keep_unused=True)
+        return str(function.trace(*operands).lower(lowering_platforms=(platform,)).as_text())
 
 
 def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    if value.constant is not None:
-        return value.constant.shape
-    if value.shape is None:
+    shape = value.shape if value.constant is None else value.constant.shape
+    if shape is None:
         raise KeyError(f"the rank of {value.name!r}")
-    return tuple(evaluate(dim, sizes) for dim in value.shape)
+    return tuple(evaluate(dim, sizes) for dim in shape)
 
 
 def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -> Lowered:

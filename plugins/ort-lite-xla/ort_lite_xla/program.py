@@ -142,7 +142,9 @@ class XlaProgram:
             return ShapeBinding((shapes, statics), shapes, EXACT, (), self._on_device([]))
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+        return ShapeBinding(
+            ("bucket", wide, tuple(plan.buckets)), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets])
+        )
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return inside(np.array(sizes, np.int32), self._settings.device)

@@ -93,7 +93,12 @@ def test_no_keys_give_zeros_and_no_samples_nothing(shape: tuple[int, ...]) -> No
     assert np.array_equal(got, np.zeros((shape[0], *Q[1:]), np.float32))
 
 
-PADDED = {0: ("B", 4, "S", 8), 1: ("B", 2, "T", 8), 2: ("B", 2, "T", 8), 3: ("B", 1, "S", "T")}
+PADDED: dict[int, tuple[int | str, ...]] = {
+    0: ("B", 4, "S", 8),
+    1: ("B", 2, "T", 8),
+    2: ("B", 2, "T", 8),
+    3: ("B", 1, "S", "T"),
+}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ PADDED = {0: ("B", 4, "S", 8), 1: ("B", 2, "T", 8), 2: ("B", 2, "T", 8), 3: ("B"
 @pytest.mark.parametrize("kind", [np.bool_, np.float32])
 def test_a_mask_lets_lengths_share_a_program(masked: bool, attributes: dict[str, Any], programs: int, kind: type) -> None:
     def case(rows: int, length: int) -> Single:
-        mask = [(ramp((2, 1, rows, length)) > -0.8).astype(kind)] if masked else []
+        mask: list[Array] = [(ramp((2, 1, rows, length)) > -0.8).astype(kind)] if masked else []
         operands = [ramp((2, 4, rows, 8)), ramp((2, 2, length, 8)), ramp((2, 2, length, 8)), *mask]
         return Single("Attention", operands, attributes, dims={k: dim for k, dim in PADDED.items() if k < 3 or masked})
 

@@ -46,10 +46,9 @@ def test_quantized_matrices(types: tuple[str, str]) -> None:
         zeros = [
             levels((max(x.size, 2),), kind)[: x.size].reshape(x.shape) for x, kind in zip((left, right), types, strict=True)
         ]
-        result = [np.array(3.7, np.float32), np.array(3, types[0])]
+        result: list[Array | None] = [np.array(3.7, np.float32), np.array(3, types[0])]
         compare(XLA, "QLinearMatMul", [a, left, zeros[0], b, right, zeros[1], *result], {})
-        how: dict[str, Any] = {"inputs": [a, b, left, right, *zeros, ramp((5,))], "attributes": {}}
-        compare(XLA, f"{MICROSOFT}.MatMulIntegerToFloat", **how)
+        compare(XLA, f"{MICROSOFT}.MatMulIntegerToFloat", [a, b, left, right, *zeros, ramp((5,))], {})
 
 
 def test_a_matrix_that_is_quantized_first() -> None:
