@@ -8,8 +8,8 @@ operator mixes elements along the dimension in a way that no mask undoes.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ort_lite.graph import Node
-from ort_lite_xla.registry import PaddingMask
+from ort_lite.graph import Node, Value
+from ort_lite_xla.registry import Array, PaddingMask
 
 Sizes = tuple[int | str, ...]
 """The dimensions of a tensor: a number, or the name of the padded symbol."""
@@ -149,6 +149,13 @@ def only_first(count: int = 1) -> Rule:
     return rule
 
 
+def rows_of_heads(sizes: Sizes) -> int | str:
+    """Return the rows of (batch, heads, rows, size) or (batch, rows, heads * size). Raise Mixed if heads or sizes are padded."""
+    if any(isinstance(size, str) for size in (*sizes[1:-2], sizes[-1])):
+        raise Mixed("heads are padded")
+    return sizes[-2]
+
+
 def matmul(dims: PaddedDims) -> list[PaddingMask]:
     """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
@@ -157,6 +164,14 @@ def matmul(dims: PaddedDims) -> list[PaddingMask]:
         raise Mixed("an operand has one dimension")
     if isinstance(a[-1], str) or isinstance(b[-2], str):
         return [PaddingMask(0, len(a) - 1, "zero"), PaddingMask(1, len(b) - 2, "zero")]
+    return []
+
+
+def left_rows(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any number of rows of a left operand, but none of its columns, and no other padded operand."""
+    dims.refuse_taint()
+    if any(isinstance(size, str) for sizes in (dims.operand(0)[-1:], *dims.operands[1:]) for size in sizes or ()):
+        raise Mixed("it adds up a padded dimension, or another operand is padded")
     return []
 
 
@@ -213,5 +228,13 @@ def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
 
 
 def _constant(node: Node, index: int) -> list[int] | None:
-    value = node.inputs[index] if index < len(node.inputs) else None
-    return None if value is None or value.constant is None else [int(x) for x in value.constant.ravel()]
+    found = constant_of(node.inputs[index]) if index < len(node.inputs) else None
+    return None if found is None else [int(x) for x in found.ravel()]
+
+
+def constant_of(value: Value | None) -> Array | None:
+    """Return the contents of a constant; those of a Constant node too, which stays one where the model declares another shape."""
+    node = None if value is None else value.producer
+    if node is not None and not node.domain and node.op_type == "Constant":
+        return node.attr("value")
+    return None if value is None else value.constant

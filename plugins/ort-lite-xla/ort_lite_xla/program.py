@@ -35,6 +35,7 @@ class XlaSettings(Record):
     matmul_precision: str
     buckets: bool
     cached_shapes: int
+    vendor: bool = False
     deterministic: bool = False
 
 
@@ -141,7 +142,9 @@ class XlaProgram:
             return ShapeBinding((shapes, statics), shapes, EXACT, (), self._on_device([]))
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return ShapeBinding(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+        return ShapeBinding(
+            ("bucket", wide, tuple(plan.buckets)), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets])
+        )
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return inside(np.array(sizes, np.int32), self._settings.device)
@@ -177,7 +180,7 @@ class XlaProgram:
         partition = self._partition
         tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
         values = TracedValues(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
-        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
+        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name, self._settings.vendor)
         return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
 
     # Running
