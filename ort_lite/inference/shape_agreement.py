@@ -153,8 +153,8 @@ class _Agreement:
                 self.sizes.setdefault(name, (value[0], f" by the attribute {formula.text}"))
         if form.broadcast:
             return
-        if form.one_element and shape and not self._is_settled(equal(shape[0], 1)):
-            self._state(equal(shape[0], 1), f"{one} has {{0}} elements; it should be one element", shape[0])
+        if form.one_element and shape and not self._is_settled(equal(product(shape), 1)):
+            self._state(equal(product(shape), 1), f"{one} has {{0}} elements; it should be one element", product(shape))
         for at, name in form.names:
             self._bind_name(one, at, name)
         if form.run:

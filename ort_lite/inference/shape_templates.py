@@ -5,7 +5,8 @@
 A name is one number wherever it occurs in the line, as is the name of an attribute. `group:1` is 1 where there is none.
 
 - `4*hidden_size`, `P:0+S`, `K*bits/8` are formulas; `/` rounds up. `M%group` is M, a multiple of group. `1|B` is one of the two.
-- `_` is any number, `...` any number of dims, `D...` dims that are equal wherever they occur. `#` is one element, of rank 0 or 1.
+- `_` is any number, `...` any number of dims, `D...` dims that are equal wherever they occur.
+- `#` is one element, of rank 0 or 1; `#...` is one of any rank.
 - `[~D...]`, `[~M,N]` broadcast to these dims. Where all operands are `[~D...]`, they broadcast with each other.
 - `[B,H,S,E][B,S,W]` are two forms, told apart by their rank; `[M,K]transA=1[K,M]` is the second where the attribute is 1.
 - `@axis` among the dims is an attribute that is an axis, or a list of them, `S@axis:0` names the size there (0: the default), and
@@ -118,10 +119,10 @@ def _template(text: str, condition: str) -> ShapeTemplate:
         text,
         condition,
         rank,
-        dims[run_at][:-3] if marks else None,
+        dims[run_at][:-3].removeprefix("#") if marks else None,
         run_at,
         text.startswith("~"),
-        text == "#",
+        text in {"#", "#..."},
         tuple((at, formula.name) for at, formula in formulas if formula.name),
         tuple((at, formula) for at, formula in formulas if not formula.name),
         tuple((at, _formula(item.partition("%")[2])) for at, item in plain if "%" in item),

@@ -46,6 +46,7 @@ FITS: list[tuple[str, list[Shape], dict[str, Any]]] = [
     ("x:T[...,@+axis]", [(2, 3)], {"axis": 2}),
     ("x:T[...] w:T[rank]", [(2, 3), (2,)], {}),
     ("x:T[#] w:T[#]", [(), (1,)], {}),
+    ("x:T[#...] w:T[#...]", [(), (1, 1, 1)], {}),
     ("x:T[1|2,B] w:T[1|B]", [(2, 7), (7,)], {}),
     ("x:T[B,H*E,H=heads] w:T[E]", [(1, 6), (3,)], {"heads": 2}),
     ("x:T[directions]", [(2,)], {"direction": "bidirectional"}),
@@ -75,6 +76,7 @@ MISFITS: list[tuple[str, list[Shape], dict[str, Any], str]] = [
     ("x:T[...,@axis]", [(2, 3)], {"axis": 2}, "axis 2 is out of range [-2, 2)"),
     ("x:T[...,@axes]", [(2, 3)], {"axes": [0, -3]}, "axis -3 is out of range [-2, 2)"),
     ("x:T[#]", [(2,)], {}, "input 0 (x, 'a') has 2 elements; it should be one element"),
+    ("x:T[#...]", [(1, 3)], {}, "input 0 (x, 'a') has 3 elements; it should be one element"),
     ("x:T[1|2]", [(3,)], {}, "is 3; it should be 1 or 2"),
     ("x:T*1[N]", [(2,), (2,), (3,)], {}, "dimension 0 of input 2 (x, 'c') is 3, but N is 2"),
 ]  # fmt: skip

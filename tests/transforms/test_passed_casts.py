@@ -33,6 +33,13 @@ def test_a_cast_behind_reads_what_was_not_rounded() -> None:
     np.testing.assert_array_equal(run(text, A, B, round_16_bit="nodes")[0], rounded)
 
 
+def test_a_cast_whose_result_the_model_returns_reads_what_was_not_rounded() -> None:
+    text = "(float16[N] a, float16[N] b) => (float[N] y, float[N] z) { s = Add(a, b)  y = Cast<to = 1>(s)  z = Neg(y) }"
+    y, z = run(text, A, B)
+    np.testing.assert_allclose(y, EXACT, rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(z, -y)
+
+
 def test_a_cast_in_front_is_passed_by() -> None:
     text = "(float[N] a, float16[N] b) => (float16[N] y) { h = Cast<to = 10>(a)  y = Add(h, b) }"
     wide = RNG.uniform(-1, 1, 4096).astype(np.float32)

@@ -52,7 +52,11 @@ class _Casts:
             if value.constant is not None or value.producer is None or value.producer not in self._backs:
                 continue
             for cast in value.readers:
-                if _is_cast(cast) and cast.graph is graph and cast.output.dtype == dtype and not cast.output.is_graph_output():
+                if not (_is_cast(cast) and cast.graph is graph and cast.output.dtype == dtype):
+                    continue
+                if cast.output.is_graph_output():  # stays under its name, and changes nothing
+                    cast.replace_input(0, wide)
+                else:
                     cast.output.replace_all_uses_with(wide)
                     self._passed.append(cast)
 

@@ -61,6 +61,21 @@ def check(text: str, **feeds: Array) -> None:
 # --- If
 
 
+@pytest.mark.parametrize("dims", ["", "[1]", "[1, 1]", "[N, M]"])
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_condition_is_one_element_of_any_rank(dims: str, holds: bool) -> None:
+    branches = "then_branch = t () => (float[2] a) { a = Neg(x) }, else_branch = e () => (float[2] b) { b = Exp(x) }"
+    x, condition = ramp((2,)), np.full((1,) * (dims.count(",") + bool(dims)), holds)
+    [y] = run(f"(bool{dims} c, float[2] x) => (float[2] y) {{ y = If(c) <{branches}> }}", c=condition, x=x)
+    assert_close(y, -x if holds else np.exp(x), 1e-6, 1e-6, dims)
+    if "N" not in dims:
+        fixed = f"(float[2] x) => (float[2] y) <bool{dims} c = {{{int(holds)}}}> {{ y = If(c) <{branches}> }}"
+        assert_close(run(fixed, x=x)[0], -x if holds else np.exp(x), 1e-6, 1e-6, dims)
+    else:
+        with pytest.raises(RuntimeException, match="has 2 elements; it should be one element"):
+            run(f"(bool{dims} c, float[2] x) => (float[2] y) {{ y = If(c) <{branches}> }}", c=np.ones((2, 1), bool), x=x)
+
+
 def test_branches_may_differ_in_rank() -> None:
     text = """(bool c, float[N] x) => (float[] z) {
         y = If (c) <then_branch = g () => (float[1,N] a) { zero = Constant<value_ints=[0]>() a = Unsqueeze(x, zero) },

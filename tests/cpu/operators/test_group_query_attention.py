@@ -76,7 +76,8 @@ def test_biases_and_sinks(case: Any) -> None:
     check(*operands(*case), *nothing, ramp((1, 1, rows, total)))
     check(*operands(*case), *nothing, ramp((2, HEADS, rows, total)))
     check(*operands(*case), *nothing, None, ramp((HEADS,)))
-    check(*operands(*case), smooth_softmax=1)
+    for smooth in (1, 0, -1):  # -1, the default, is off
+        check(*operands(*case), smooth_softmax=smooth)
 
 
 @pytest.mark.parametrize("case", [PROMPT, (2, 1, 9, [10, 10], 10), (2, 1, 16, [10, 10], 10)], ids=str)

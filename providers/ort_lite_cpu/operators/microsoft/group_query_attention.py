@@ -198,7 +198,7 @@ def _sink(op: NodeLowering, heads: int) -> Tensor | None:
     """Return one more score a head, (heads,): an input, or 0 for a smooth softmax."""
     if op.has(11):
         return op.input(11)
-    if not op.attr("smooth_softmax", 0):
+    if op.attr("smooth_softmax", -1) != 1:
         return None
     import numpy as np
 
