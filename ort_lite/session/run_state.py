@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,14 +12,27 @@ from ort_lite.execute.donation import Donations
 from ort_lite.execute.execute import deep_copy
 from ort_lite.memory import locks
 from ort_lite.provider.provider import CPU, Device
+from ort_lite.session.metadata import NodeArg
 from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
 
-if TYPE_CHECKING:
-    from ort_lite.session.session import Session
-
 Run = Callable[[Sequence[str], Mapping[str, Any], Mapping[str, Device], Donations], list[Any]]
 """A run: the names of outputs, the feed, the outputs that stay on a device, the inputs whose memory may be overwritten."""
+
+
+class Keeper(Protocol):
+    """The members of a session that a state needs."""
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs of the session."""
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs of the session."""
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a run may override."""
+
+    def _home(self, name: str) -> Device: ...
 
 
 class _Values:
@@ -44,7 +57,7 @@ class RunState:
     time may use a state; `copy()` gives another run its own.
     """
 
-    def __init__(self, session: "Session", links: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    def __init__(self, session: Keeper, links: Mapping[str, str], values: Mapping[str, Any]) -> None:
         """Hold `values` by the names of inputs. `links` maps inputs to the outputs that replace them."""
         self._session, self._links = session, dict(links)
         self._busy, self._lost = locks.lock(), ""
@@ -161,7 +174,7 @@ def _cut(name: str, value: Any, length: int, axis: int) -> Any:
     return put(fetch(tensor)[part], tensor.provider)
 
 
-def create_run_state(session: "Session", links: Mapping[str, str], initial: Mapping[str, Any]) -> RunState:
+def create_run_state(session: Keeper, links: Mapping[str, str], initial: Mapping[str, Any]) -> RunState:
     """Return a state with copies of the initial values (see `Session.create_run_state`)."""
     inputs = {arg.name: arg for arg in (*session.get_inputs(), *session.get_overridable_initializers())}
     outputs = {arg.name: arg for arg in session.get_outputs()}
