@@ -52,6 +52,8 @@ class Bindable(Protocol):
 
     def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
 
+    def _aliases(self) -> dict[str, str]: ...
+
 
 class IOBinding:
     """The bindings of one session.
@@ -273,11 +275,20 @@ class IOBinding:
         targets: dict[str, Array] = {}
         for name, target in given.items():
             usable = target.flags.writeable and target.flags.c_contiguous and target.flags.aligned
-            if usable and not any(np.may_share_memory(target, other) for other in others):
+            shared = [other for other in others if np.may_share_memory(target, other)] if usable else []
+            if usable and (not shared or self._is_alias(name, target, shared)):
                 targets[name] = target
                 others.append(target)
         outputs = self._session._run_into(self._inputs, targets) if targets else None
         return None if outputs is None else [outputs[name] for name in self._outputs]
+
+    def _is_alias(self, name: str, target: Array, shared: Sequence[Array]) -> bool:
+        """Return True if the only array that shares the memory of an output is the input over which it may be computed."""
+        source = self._inputs.get(self._session._aliases().get(name, ""))
+        if len(shared) > 1 or shared[0] is not source:
+            return False
+        same = source.ctypes.data == target.ctypes.data and source.flags.c_contiguous
+        return bool(same and (source.shape, source.dtype) == (target.shape, target.dtype))
 
     def _check(self, kind: str, name: str) -> None:
         if name not in self._known[kind]:

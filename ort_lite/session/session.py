@@ -262,7 +262,16 @@ class Session:
 
             if isinstance(ready, ReadyOnDevices):
                 return ready.run_on_devices(names, feed, options, wanted, donations, memory)
+        if donations is not None and options is None and isinstance(ready, Ready):
+            found = ready.run_over(feed, donations)
+            if found is not None:
+                return [found[name] for name in names]
         return ready.run(names, feed, options)
+
+    def _aliases(self) -> dict[str, str]:
+        """Return the inputs in whose memory `_run_into` may compute outputs, by output."""
+        ready = self._state.ready
+        return ready.aliases() if isinstance(ready, Ready) else {}
 
     def _home(self, name: str) -> Device:
         """Return the device on which a partition makes an output."""

@@ -33,6 +33,7 @@ from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
+from ort_lite_cpu.program.aliases import find_aliases
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.host_step import run_host_step
@@ -103,6 +104,7 @@ class Program:
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
+        self.aliases = find_aliases(self.steps, len(inputs), self.output_places)
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
@@ -282,13 +284,16 @@ class Program:
             return machine_image(self._with_calls(), inputs, order)
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
-        """Run as a call does; outputs that a program of one segment allocates are computed in their `targets` instead."""
+        """Run as a call does; outputs that segments allocate are computed in their `targets` instead.
+
+        A target may be the memory of an input as far as `aliases` says so.
+        """
         return self(inputs, targets)
 
     def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         only = self._only
         if only is None:
-            return self._steps(inputs) if not self._counts else self._run_counting_strings(inputs)
+            return self._steps(inputs, targets) if not self._counts else self._run_counting_strings(inputs)
         lease = None
         key = tuple(map(_SHAPE, inputs))
         try:
@@ -301,7 +306,7 @@ class Program:
             places: list[Any] = [*inputs, *self._unmade]
             lease = only.lease(self.pool, bound, places)
             if targets:
-                self._aim(places, targets)
+                self._aim(places, targets, bound)
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
@@ -313,15 +318,21 @@ class Program:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
+    def _aim(self, places: list[Any], targets: Sequence[Any], bound: Bound) -> None:
         """Puts targets in the place of arrays that were just allocated, which are their like."""
-        for place, target in zip(self.output_places, targets, strict=True):
-            if target is None or place < self._input_count:
+        made = {place for place, *_ in bound.allocations}
+        for k, (place, target) in enumerate(zip(self.output_places, targets, strict=True)):
+            if target is None or place not in made:
                 continue
-            array = places[place]
-            alike = array is not None and array.shape == target.shape and array.dtype == target.dtype
-            if alike and not address_of(target) % ALIGNMENT:
+            array, start = places[place], address_of(target)
+            alike = array.shape == target.shape and array.dtype == target.dtype
+            if alike and not start % ALIGNMENT and self._may_be_at(k, start, places):
                 places[place] = target
+
+    def _may_be_at(self, k: int, start: int, places: Sequence[Any]) -> bool:
+        """Return True if output `k` may be computed at an address: no input is there, or the one that is its alias."""
+        arrays = enumerate(places[: self._input_count])
+        return all(j == self.aliases.get(k) for j, x in arrays if address_of(x) == start)
 
     def _run_counting_strings(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
@@ -334,7 +345,7 @@ class Program:
             if place not in self.output_places:
                 Pace(allocation.node).take(prod(shape) * dtype.itemsize)
 
-    def _steps(self, inputs: Sequence[Any]) -> list[Any]:
+    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         try:
             shapes = tuple(map(_SHAPE, inputs))
         except AttributeError:  # sequences, maps, optionals
@@ -343,7 +354,7 @@ class Program:
         if special is self:
             special = self._check(shapes)
         if special is not None:
-            return special(inputs)
+            return special(inputs, targets)
         places: list[Any] = [*inputs, *self._unmade]
         for place in self._read_again:
             places[place] = places[place].copy()
@@ -365,12 +376,14 @@ class Program:
                 if self._counts:
                     self._take(step, bound)
                 lease = step.lease(self.pool, bound, places)
+                if targets:
+                    self._aim(places, targets, bound)
                 if events is None:
                     step.run(bound, places, lease, options)
                 else:
                     self._record(step, bound, places, lease)
             except Unforeseen:
-                return self._with_calls()(inputs)
+                return self._with_calls()(inputs, targets)
             finally:
                 if lease is not None:
                     self.pool.release(lease)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, address, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
@@ -121,7 +121,7 @@ def _append_to_cache(op: NodeLowering, index: int, new: Heads, lengths: Tensor, 
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
     operands, length = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], present.shape[2]
     sizes: dict[str, Any] = {"before": before, "length": length, "total": total, "later": later}
-    op.emit(append, operands, g=head_steps(new), **sizes, work=present.size // 2, message=_does_not_fit)
+    op.emit(append, operands, g=head_steps(new), **sizes, work=present.size // 2, message=_does_not_fit, over=(3, 0))
     batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
     return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
 
@@ -155,8 +155,21 @@ def append(
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length exceeds `total`, which is at most `length`.
+    If y is the memory of past, only the new rows are written.
     """
     rows, size = g.rows, g.size
+    if address(past) == address(y):
+        for job in span(g.batch * g.heads * rows, part, parts):
+            t, h, b = job % rows, job // rows % g.heads, job // rows // g.heads
+            end = int(read_once(lengths, b)) + 1
+            first = end - rows if later else 0
+            if first < 0 or end < 1 or end > total or first + rows > length:
+                return failure_status(INDEX_OUT_OF_RANGE, b)
+            source = g.x_at + b * g.x_batch + h * g.x_head + t * g.x_row
+            place = ((b * g.heads + h) * length + first + t) * size
+            for i in range(size):
+                y[place + i] = new[source + i]
+        return OK
     for job in span(g.batch * g.heads * length, part, parts):
         t, h, b = job % length, job // length % g.heads, job // length // g.heads
         end = int(read_once(lengths, b)) + 1
