@@ -23,7 +23,7 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
     for one in instructions:
         if one.over is not None and (pair := _places(one, one.over)) is not None:
             out, source = pair
-            unread = 0 <= source < inputs and reads[source] == 1
+            unread = 0 <= source < inputs and reads[source] == 1 and source not in output_places
             if (
                 unread
                 and out >= inputs
