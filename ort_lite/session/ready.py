@@ -1,6 +1,7 @@
 """A compiled model that is ready to run: checks the feeds, runs, and selects the requested outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,18 +154,23 @@ class Ready:
         """
         return self._run_into(self._feeds(input_feed), targets) if self._runs_steps() else None
 
-    def run_over(self, feed: Mapping[str, Any], donations: "Donations") -> dict[str, Any] | None:
+    def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
         """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
 
-        Returns None without running anything if no output has such an input, or as `run_into` does.
+        Returns None without running anything if no output has such an input, as `run_into` does, and for options that need more.
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
         targets = {output: feed[name] for output, name in pairs.items() if type(feed[name]) is np.ndarray}
         if not targets or not self._runs_steps():
             return None
-        inputs = self._feeds(feed)
-        donations.taken = frozenset(pairs[output] for output in targets)
-        return self._run_into(inputs, targets)
+        if options is not None:
+            if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
+                return None
+            self._check_entries(options)
+        with nullcontext() if options is None else as_in(options, CURRENT.watch):
+            inputs = self._feeds(feed)
+            donations.taken = frozenset(pairs[output] for output in targets)
+            return self._run_into(inputs, targets)
 
     def _runs_steps(self) -> bool:
         """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""

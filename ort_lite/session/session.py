@@ -262,8 +262,8 @@ class Session:
 
             if isinstance(ready, ReadyOnDevices):
                 return ready.run_on_devices(names, feed, options, wanted, donations, memory)
-        if donations is not None and options is None and isinstance(ready, Ready):
-            found = ready.run_over(feed, donations)
+        if donations is not None and isinstance(ready, Ready):
+            found = ready.run_over(feed, donations, options)
             if found is not None:
                 return [found[name] for name in names]
         return ready.run(names, feed, options)

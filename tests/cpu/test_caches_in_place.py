@@ -79,6 +79,8 @@ def test_a_state_on_the_cpu_is_updated_in_place_by_its_only_owner() -> None:
     before = state._kept.values
     made.run(None, step(2), state=state)
     assert all(state._kept.values[name] is before[name] for name in LINKS)
+    made.run(None, step(2), ort_lite.RunOptions(), state=state, timeout=60)
+    assert all(state._kept.values[name] is before[name] for name in LINKS)
     other = state.copy()
     found = [made.run(None, step(3), state=each)[0] for each in (state, other)]
     np.testing.assert_array_equal(*found)
