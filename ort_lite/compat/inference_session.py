@@ -290,7 +290,7 @@ class InferenceSession(Session):
             log.warn(-1, text)
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
-        """Do nothing. Accepted for compatibility: no captured graphs are kept."""
+        """Do nothing. Accepted for compatibility: captured calls belong to a binding, and are released with it."""
 
     # Private names of onnxruntime that programs use
 

@@ -40,8 +40,6 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
-    def _in_place(self) -> Mapping[str, str]: ...
-
     def _run_on_devices(
         self,
         names: Sequence[str],
@@ -53,6 +51,8 @@ class Bindable(Protocol):
     ) -> list[Any]: ...
 
     def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
+
+    def _aliases(self) -> dict[str, str]: ...
 
 
 class IOBinding:
@@ -286,7 +286,7 @@ class IOBinding:
         inputs = {name: value for name, value in self._inputs.items() if isinstance(value, np.ndarray)}
         if len(inputs) < len(self._inputs):  # values of other types may share memory with a target
             return {}
-        others, replaced, targets = [*inputs.values()], self._session._in_place(), dict[str, Array]()
+        others, replaced, targets = [*inputs.values()], self._session._aliases(), dict[str, Array]()
         for name, bound in self._outputs.items():
             if not isinstance(bound, OrtValue) or bound.device_tensor is not None:
                 continue

@@ -1,6 +1,6 @@
 """Stage 6: run a compiled graph. Steps run in order, and each value is dropped after its last reader. A run keeps its own state."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -113,12 +113,6 @@ class Executable(Record):
         """
         into = getattr(self.direct, "into", None)
         return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
-
-    @property
-    def in_place(self) -> Mapping[int, int]:
-        """The outputs that `run_into` can compute in the memory of an input, by position, each with the input."""
-        found: Mapping[int, int] = getattr(self.direct, "in_place", {})
-        return found if self.picks is None else {output: self.picks[place] for output, place in found.items()}
 
     def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]

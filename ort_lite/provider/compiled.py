@@ -22,7 +22,8 @@ class ComputesInto(Protocol):
     """A partition that can compute into memory of its caller.
 
     `targets` holds, for each output, None or a C-contiguous array that shares no memory with an input. The partition may
-    compute such an output there and return the array itself if type and shape match.
+    compute such an output there and return the array itself if type and shape match. If it has `aliases`, the array of an output
+    may also be that of its input (see `DeclaresAliases`).
     """
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
@@ -59,10 +60,11 @@ class TakesDonations(Protocol):
         """
 
 
-class DeclaresAliases(TakesDonations, Protocol):
+class DeclaresAliases(Protocol):
     """A partition with outputs that it computes in place, in the memory of an input: the present and the past of a cache.
 
-    If a user binds one OrtValue to both, the input is donated, and no copy is made.
+    If a user binds one OrtValue to both, or a RunState holds the input, no copy is made. On a device, the input is donated
+    (`TakesDonations`). On the CPU, the array of the input is the target of the output (`ComputesInto`).
     """
 
     @property

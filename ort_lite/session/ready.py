@@ -1,7 +1,10 @@
 """A compiled model that is ready to run: checks the feeds, runs, and selects the requested outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
@@ -16,6 +19,7 @@ from ort_lite.provider.provider import CPU, Device
 from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
+    from ort_lite.execute.donation import Donations
     from ort_lite.execute.parallel import Workers
 
 
@@ -148,21 +152,44 @@ class Ready:
         Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
         the run.
         """
-        executable = self.compiled.executable
-        if self._events.subscribers or self._shares or self._run != executable.run:
-            return None
-        outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
-        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
+        return self._run_into(self._feeds(input_feed), targets) if self._runs_steps() else None
 
-    @property
-    def in_place(self) -> Mapping[str, str]:
-        """The outputs whose targets in `run_into` may be the array of an input, each with the input."""
-        executable = self.compiled.executable
-        return {self._names[k]: executable.inputs[place].name for k, place in executable.in_place.items()}
+    def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
+        """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
+
+        Returns None without running anything if no output has such an input, as `run_into` does, and for options that need more.
+        """
+        pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
+        targets = {output: feed[name] for output, name in pairs.items() if type(feed[name]) is np.ndarray}
+        if not targets or not self._runs_steps():
+            return None
+        if options is not None:
+            if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
+                return None
+            self._check_entries(options)
+        with nullcontext() if options is None else as_in(options, CURRENT.watch):
+            inputs = self._feeds(feed)
+            donations.taken = frozenset(pairs[output] for output in targets)
+            return self._run_into(inputs, targets)
+
+    def _runs_steps(self) -> bool:
+        """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""
+        return not self._events.subscribers and not self._shares and self._run == self.compiled.executable.run
+
+    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names])
+        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def home(self, name: str) -> Device:
         """Return the device on which a partition makes an output."""
         return CPU
+
+    def aliases(self) -> dict[str, str]:
+        """Return the inputs in whose memory `run_into` may compute outputs, by output (see `DeclaresAliases`)."""
+        executable = self.compiled.executable
+        found: Mapping[int, int] = getattr(executable.direct, "aliases", {}) if hasattr(executable.direct, "into") else {}
+        places = range(len(executable.inputs)) if executable.picks is None else executable.picks
+        return {self._names[y]: executable.inputs[places[x]].name for y, x in found.items()}
 
     def _check_entries(self, options: RunOptions) -> None:
         """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""

@@ -1,9 +1,9 @@
 """RunState: values that a session keeps between runs, such as the caches of a language model."""
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,22 +12,42 @@ from ort_lite.execute.donation import Donations
 from ort_lite.execute.execute import deep_copy
 from ort_lite.memory import locks
 from ort_lite.provider.provider import CPU, Device
+from ort_lite.session.metadata import NodeArg
 from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
-
-if TYPE_CHECKING:
-    from ort_lite.session.session import Session
 
 Run = Callable[[Sequence[str], Mapping[str, Any], Mapping[str, Device], Donations], list[Any]]
 """A run: the names of outputs, the feed, the outputs that stay on a device, the inputs whose memory may be overwritten."""
 
 
-class _Kept:
-    """A value and the states that hold it. It is overwritten only by a run of its single owner."""
+class Keeper(Protocol):
+    """The members of a session that a state needs."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs of the session."""
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs of the session."""
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a run may override."""
+
+    def _home(self, name: str) -> Device: ...
+
+
+class _Values:
+    """Values by the names of inputs, and the states that hold them. A run of their single owner may overwrite them.
+
+    `elsewhere` has the names of those that other _Values hold as well.
+    """
+
+    def __init__(self, values: Mapping[str, Any], elsewhere: Collection[str] = ()) -> None:
+        self.values, self.elsewhere = values, set(elsewhere)
         self.owners: weakref.WeakSet[RunState] = weakref.WeakSet()
+
+    def free(self) -> dict[str, None]:
+        """Return the names of the values that nobody but their single owner holds."""
+        return {} if len(self.owners) > 1 else {name: None for name in self.values if name not in self.elsewhere}
 
 
 class RunState:
@@ -37,12 +57,12 @@ class RunState:
     time may use a state; `copy()` gives another run its own.
     """
 
-    def __init__(self, session: "Session", links: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    def __init__(self, session: Keeper, links: Mapping[str, str], values: Mapping[str, Any]) -> None:
         """Hold `values` by the names of inputs. `links` maps inputs to the outputs that replace them."""
         self._session, self._links = session, dict(links)
         self._busy, self._lost = locks.lock(), ""
-        self._kept: dict[str, _Kept] = {}
-        self._hold({name: _Kept(value) for name, value in values.items()})
+        self._kept = _Values({})
+        self._hold(_Values(values))
 
     def copy(self) -> "RunState":
         """Return a state with the same values. The two share memory until a run of either computes new values."""
@@ -54,7 +74,7 @@ class RunState:
     def values(self) -> dict[str, Any]:
         """Return copies of the values on the CPU, by the names of the inputs."""
         with self._using("read"):
-            return {name: self._on_cpu(name) for name in self._kept}
+            return {name: _on_cpu(value) for name, value in self._kept.values.items()}
 
     def rewind(self, length: int, axis: int) -> None:
         """Cut every value to its first `length` elements along an axis, to go on from an earlier run.
@@ -63,7 +83,11 @@ class RunState:
         nothing is changed then.
         """
         with self._using("rewound"):
-            self._hold({name: self._cut(name, kept, length, axis) for name, kept in self._kept.items()})
+            kept = self._kept
+            cut = {name: _cut(name, value, length, axis) for name, value in kept.values.items()}
+            same = [name for name, value in cut.items() if value is kept.values[name]]
+            kept.elsewhere.update(same)  # before this state is no owner any more
+            self._hold(_Values(cut, same))
 
     def run(self, run: Run, session: object, names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Call `run` with the values as further inputs, and keep what replaces them. Return the other outputs.
@@ -85,26 +109,23 @@ class RunState:
         return results[: len(wanted)]
 
     def _run(self, run: Run, wanted: Sequence[str], feed: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
-        own = {name: None for name, kept in self._kept.items() if len(kept.owners) == 1}
+        own = self._kept.free()
         donations = Donations(own)
-        values = {name: kept.value for name, kept in self._kept.items()}
         homes = {name: home for name in outputs if (home := self._session._home(name)) != CPU}
         try:
-            results = run([*wanted, *outputs], {**feed, **values}, homes, donations)
+            results = run([*wanted, *outputs], {**feed, **self._kept.values}, homes, donations)
         except BaseException as error:
             if donations.taken & own.keys():
                 self._lost = f"{type(error).__name__}: {error}"
-                self._hold({})
+                self._hold(_Values({}))
             raise
-        self._hold({name: _Kept(value) for name, value in zip(self._links, results[len(wanted) :], strict=True)})
+        self._hold(_Values(dict(zip(self._links, results[len(wanted) :], strict=True))))
         return results
 
-    def _hold(self, kept: Mapping[str, _Kept]) -> None:
-        for old in self._kept.values():
-            old.owners.discard(self)
-        self._kept = dict(kept)
-        for one in self._kept.values():
-            one.owners.add(self)
+    def _hold(self, kept: _Values) -> None:
+        self._kept.owners.discard(self)
+        self._kept = kept
+        kept.owners.add(self)
 
     @contextmanager
     def _using(self, what: str) -> Iterator[None]:
@@ -126,33 +147,34 @@ class RunState:
     def _input(self, output: str) -> str:
         return next(name for name, other in self._links.items() if other == output)
 
-    def _on_cpu(self, name: str) -> Any:
-        from ort_lite.session.device_values import on_cpu
-
-        value = self._kept[name].value
-        return on_cpu(value) if isinstance(value, DeviceTensor) else deep_copy(value)
-
-    def _cut(self, name: str, kept: _Kept, length: int, axis: int) -> _Kept:
-        value = kept.value
-        shape: Any = getattr(value, "shape", ())
-        if not -len(shape) <= axis < len(shape) or not 0 <= length <= shape[axis]:
-            came = list(shape) if isinstance(value, (np.ndarray, DeviceTensor)) else type(value).__name__
-            raise InvalidArgument(f"rewind({length}, axis={axis}): {name!r} is {came}")
-        if length == shape[axis]:
-            return kept
-        part = (slice(None),) * (axis % len(shape)) + (slice(length),)
-        if (tensor := on_device(value)) is None:
-            return _Kept(np.array(value[part], order="C"))
-        from ort_lite.session.device_values import fetch, put
-
-        return _Kept(put(fetch(tensor)[part], tensor.provider))
-
     def __repr__(self) -> str:
         pairs = ", ".join(f"{name} = {output}" for name, output in self._links.items())
         return f"RunState({pairs})"
 
 
-def create_run_state(session: "Session", links: Mapping[str, str], initial: Mapping[str, Any]) -> RunState:
+def _on_cpu(value: Any) -> Any:
+    from ort_lite.session.device_values import on_cpu
+
+    return on_cpu(value) if isinstance(value, DeviceTensor) else deep_copy(value)
+
+
+def _cut(name: str, value: Any, length: int, axis: int) -> Any:
+    """Return the first elements of a value along an axis; the value itself if it has no others."""
+    shape: Any = getattr(value, "shape", ())
+    if not -len(shape) <= axis < len(shape) or not 0 <= length <= shape[axis]:
+        came = list(shape) if isinstance(value, (np.ndarray, DeviceTensor)) else type(value).__name__
+        raise InvalidArgument(f"rewind({length}, axis={axis}): {name!r} is {came}")
+    if length == shape[axis]:
+        return value
+    part = (slice(None),) * (axis % len(shape)) + (slice(length),)
+    if (tensor := on_device(value)) is None:
+        return np.array(value[part], order="C")
+    from ort_lite.session.device_values import fetch, put
+
+    return put(fetch(tensor)[part], tensor.provider)
+
+
+def create_run_state(session: Keeper, links: Mapping[str, str], initial: Mapping[str, Any]) -> RunState:
     """Return a state with copies of the initial values (see `Session.create_run_state`)."""
     inputs = {arg.name: arg for arg in (*session.get_inputs(), *session.get_overridable_initializers())}
     outputs = {arg.name: arg for arg in session.get_outputs()}

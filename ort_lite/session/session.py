@@ -246,11 +246,6 @@ class Session:
             return None
         return state.ready.run_into(input_feed, targets)
 
-    def _in_place(self) -> Mapping[str, str]:
-        """Return `Ready.in_place`. There is nothing in it once the session is closed."""
-        ready = self._state.ready
-        return ready.in_place if isinstance(ready, Ready) else {}
-
     def _run_on_devices(
         self,
         names: Sequence[str],
@@ -267,7 +262,16 @@ class Session:
 
             if isinstance(ready, ReadyOnDevices):
                 return ready.run_on_devices(names, feed, options, wanted, donations, memory)
+        if donations is not None and isinstance(ready, Ready):
+            found = ready.run_over(feed, donations, options)
+            if found is not None:
+                return [found[name] for name in names]
         return ready.run(names, feed, options)
+
+    def _aliases(self) -> dict[str, str]:
+        """Return the inputs in whose memory `_run_into` may compute outputs, by output."""
+        ready = self._state.ready
+        return ready.aliases() if isinstance(ready, Ready) else {}
 
     def _home(self, name: str) -> Device:
         """Return the device on which a partition makes an output."""

@@ -134,6 +134,18 @@ def test_values_stay_on_the_device_and_are_donated_by_their_only_owner() -> None
     assert own == [True, True, False, True, True]
 
 
+def test_a_value_that_rewinding_leaves_is_not_donated_to_either_owner() -> None:
+    one = Burner(lambda node: node.op_type == "Add")
+    decoder = Decoder(session(FIXED, one), fixed=True)
+    state = decoder.start()
+    decoder.step(state, 0, 1)
+    other = state.copy()
+    state.rewind(LENGTH, 0)
+    for each in (state, other):
+        np.testing.assert_allclose(decoder.step(each, 1, 2), scores_of([1, 2]), rtol=1e-5)
+    assert [0 in positions for _, positions in one.donated] == [True, False, False]
+
+
 def test_values_that_the_caller_gives_are_copied() -> None:
     one = burner()
     made = session(FIXED, one)

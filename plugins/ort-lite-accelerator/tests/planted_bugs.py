@@ -148,12 +148,16 @@ def kernel_bug(check: str, *operators: str, kernel: str = "") -> Callable[[Calla
 
 
 def call_bug(check: str, *operators: str) -> Callable[[Callable[..., Any]], None]:
-    """As `bug`, for a function in the place of `CardExecutable.into_memory`; its first argument is the right one."""
+    """As `bug`, for a function in the place of `CardExecutable.into_memory`; its first argument is the right one.
+
+    It is called for donated inputs too, as by a card that does not compute in place.
+    """
 
     def noted(call: Callable[..., Any]) -> None:
         def plant(patch: pytest.MonkeyPatch) -> None:
             right = CardExecutable.into_memory
             patch.setattr(CardExecutable, "into_memory", lambda *given: call(right, *given))
+            patch.setattr(CardExecutable, "call_donating", lambda self, inputs, donated, state: self(inputs, state))
 
         BUGS[call.__name__] = Bug(check, operators, plant)
 
@@ -345,8 +349,8 @@ def pads_of_channels_last_in_the_other_order(right: Any, stream: CardStream, s: 
 
 @bug("graphs", "Relu", "Mul", "Add")
 def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.into_memory
-    patch.setattr(CardExecutable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks, state)[::-1])
+    right = CardExecutable._run
+    patch.setattr(CardExecutable, "_run", lambda self, *given: right(self, *given)[::-1])
 
 
 @bug("constants", "Add", "MatMul")
@@ -642,13 +646,13 @@ def programs_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @bug("release", "Relu")
 def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> None:
-    right, kept = CardExecutable.into_memory, []
+    right, kept = CardExecutable._run, []
 
-    def noted(self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream) -> list[CardTensor]:
+    def noted(self: Any, *given: Any) -> list[CardTensor]:
         kept.append(bytearray(500))
-        return right(self, inputs, chunks, state)
+        return right(self, *given)
 
-    patch.setattr(CardExecutable, "into_memory", noted)
+    patch.setattr(CardExecutable, "_run", noted)
 
 
 # Saved programs

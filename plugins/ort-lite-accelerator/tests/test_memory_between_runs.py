@@ -62,7 +62,7 @@ def test_a_state_is_updated_in_place(calls: list[str]) -> None:
     for t in range(ROWS):
         [y] = made.run(None, step(t), state=state)
         np.testing.assert_array_equal(y, np.maximum(written(t + 1), 0))
-        places.append(id(state._kept["past"].value.value))
+        places.append(id(state._kept.values["past"].value))
         used = card.allocator().bytes_in_use
     assert (calls, len(set(places))) == (["call_donating"] * ROWS, 1)
     other = state.copy()

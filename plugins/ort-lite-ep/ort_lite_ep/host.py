@@ -40,6 +40,7 @@ _REASONS = {
 _TERMINATED = "terminate flag"
 """A part of onnxruntime's message for a run that was terminated."""
 _UNASKED = "it asks the provider itself, and creates no session"
+_UNRUN = "it calls compiled partitions itself, without a session"
 
 
 class OnnxRuntimeHost(Host):
@@ -49,7 +50,7 @@ class OnnxRuntimeHost(Host):
     packages: ClassVar[frozenset[str]] = Host.packages | {"onnxruntime", "ort_lite_ep"}
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
-        "handles": "it calls compiled partitions itself, without a session",
+        **dict.fromkeys(("handles", "donations", "replay"), _UNRUN),
         "saved": "it saves and loads models with ort-lite",
     }
     aliases: ClassVar[Mapping[str, str]] = {DEFAULT: OWN}

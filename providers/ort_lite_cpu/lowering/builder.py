@@ -210,6 +210,7 @@ class Builder:
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
         serial: bool = False,
+        over: tuple[int, int] | None = None,
     ) -> None:
         """Add an instruction: see `NodeLowering.emit`. A checkpoint.
 
@@ -231,7 +232,7 @@ class Builder:
         for tensor in operands:
             self.look_at(tensor)
         self.result.items.append(
-            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, serial=serial)
+            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, serial=serial, over=over)
         )
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:

@@ -62,6 +62,8 @@ class Instruction(Record, frozen=False):
     """The number of instructions to jump by if the kernel returns TAKEN, backwards if negative; 0 if it is no jump."""
     serial: bool = False
     """True if the kernel has one part, however much work that is."""
+    over: tuple[int, int] | None = None
+    """(output, input) operand positions that are the same memory in a run whose caller lends it. It may be repeated all the same."""
     inside: str = ""
     """The end of errors for a node of a body: its name, and the node that it belongs to."""
 

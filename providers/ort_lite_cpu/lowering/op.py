@@ -252,6 +252,7 @@ class NodeLowering:
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
         serial: bool = False,
+        over: tuple[int, int] | None = None,
         result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
@@ -262,8 +263,9 @@ class NodeLowering:
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
         to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
-        of a kernel that counts rounds * parts parts. serial: the kernel has one part, however much work it is. result: where that of a
-        kernel lies which ends with an activation, its `kind`.
+        of a kernel that counts rounds * parts parts. serial: the kernel has one part, however much work it is. over: (output,
+        input) operand positions that a caller may make the same memory, of a kernel that may then be repeated. result: where that of
+        a kernel lies which ends with an activation, its `kind`.
         Raises TypeError for a call that does not fit the kernel; the run fails, or lowering, where the kernel would touch more than an
         operand has.
         """
@@ -280,6 +282,7 @@ class NodeLowering:
             touched=touched,
             rounds=rounds,
             serial=serial,
+            over=over,
         )
         if result is not None and apart:
             from ort_lite_cpu.lowering.unfused import activate

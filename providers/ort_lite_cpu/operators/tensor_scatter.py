@@ -65,7 +65,8 @@ def tensor_scatter(op: NodeLowering) -> None:
     starts = op.optional(2)
     circular = op.attr("mode", "linear") == "circular"
     old, new, width = bits(cache), bits(y), bits(y).native
-    op.emit(primitives.copy, [old, new], count=cache.size, work=work_of_copy(cache.dtype, cache.size), inplace=(1, 0))
+    work = work_of_copy(cache.dtype, cache.size)
+    op.emit(primitives.copy, [old, new], count=cache.size, work=work, inplace=(1, 0), over=(1, 0))
     op.emit(
         write_rows,
         [bits(update), starts, new],

@@ -29,11 +29,12 @@ from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
 from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
+from ort_lite_cpu.program.aliases import find_aliases
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.host_step import run_host_step
@@ -89,7 +90,6 @@ class Program:
         needed = machinery(self._team)
         assembled = assemble(self.lowered, options.threads, needed)
         self.places, self.output_places = assembled.places, assembled.output_places
-        self.in_place = _outputs_in_inputs(self.lowered, assembled.output_places, len(inputs))
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
             SegmentRun.of(step, Binder(step, self.planner, options.compile), needs, len(inputs))
@@ -105,6 +105,7 @@ class Program:
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
+        self.aliases = find_aliases(self.steps, len(inputs), self.output_places)
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
@@ -286,7 +287,7 @@ class Program:
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         """Run as a call does; outputs that segments allocate are computed in their `targets` instead.
 
-        A target may be an input, the same array, if `in_place` has the two.
+        A target may be the memory of an input as far as `aliases` says so.
         """
         return self(inputs, targets)
 
@@ -317,14 +318,14 @@ class Program:
         return list(map(places.__getitem__, self.output_places))
 
     def _aimed(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
-        """Return the targets in which outputs can be computed, by place: memory of their own, or that of the input they replace."""
+        """Return the targets in which outputs can be computed, by place: no input is there, or the one that is its alias."""
         aimed: dict[int, Array] = {}
-        for k, target in enumerate(targets):
-            place = self.output_places[k]
-            if target is None or place < self._input_count or address_of(target) % ALIGNMENT:
+        starts = [*map(address_of, inputs)]
+        for k, (place, target) in enumerate(zip(self.output_places, targets, strict=True)):
+            if target is None or place < self._input_count:
                 continue
-            same = [j for j, given in enumerate(inputs) if given is target]
-            if not same or same == [self.in_place.get(k)]:
+            start = address_of(target)
+            if not start % ALIGNMENT and all(j == self.aliases.get(k) for j, other in enumerate(starts) if other == start):
                 aimed[place] = target
         return aimed
 
@@ -376,7 +377,7 @@ class Program:
                 else:
                     self._record(step, bound, places, lease)
             except Unforeseen:
-                return self._with_calls()(inputs)
+                return self._with_calls()(inputs, targets)
             finally:
                 if lease is not None:
                     self.pool.release(lease)
@@ -449,37 +450,6 @@ def _may_share(lowered: Lowered) -> bool:
     """Return True if an instruction is, for some shapes at least, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
-
-
-def _outputs_in_inputs(lowered: Lowered, output_places: Sequence[int], inputs: int) -> dict[int, int]:
-    """Return the outputs that can be computed in the memory of an input, each with the input: the present and the past of a cache.
-
-    The instruction that makes the output is the only one that reads the input, once, and is the first to use the output. A run compares
-    the sizes.
-    """
-    uses: dict[int, list[Instruction | HostStep]] = {}
-    for item in lowered.items:
-        if (isinstance(item, Instruction) and item.jump) or (isinstance(item, Requirement) and item.expected):
-            return {}  # instructions of a loop read their operands again, and so does the program that runs instead of this one
-        if isinstance(item, Instruction):
-            buffers = [buffer for buffer in item.operands if buffer is not None]
-        elif isinstance(item, HostStep):
-            buffers = [
-                tensor.buffer for tensor in (*item.inputs, *item.outputs) if tensor is not None and tensor.buffer is not None
-            ]
-        else:
-            continue
-        for buffer in buffers:
-            uses.setdefault(buffer.place, []).append(item)
-    found: dict[int, int] = {}
-    for item in lowered.items:
-        if isinstance(item, Instruction) and item.inplace is not None:
-            out, source = (item.operands[k] for k in item.inplace)
-            if out is None or source is None or not 0 <= source.place < inputs or output_places.count(out.place) != 1:
-                continue
-            if out.place >= inputs and uses[source.place] == [item] and uses[out.place][0] is item:
-                found[output_places.index(out.place)] = source.place
-    return found
 
 
 def _restorers(

@@ -167,7 +167,9 @@ def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: 
     present = op.output(index) if op.wants(index) else op.temporary(past.dtype, past.shape)
     steps = (heads * room * size, room * size, size)
     old, kept = bits(past), bits(present)
-    op.emit(primitives.copy, [old, kept], count=past.size, work=work_of_copy(past.dtype, past.size), inplace=(1, 0))
+    op.emit(
+        primitives.copy, [old, kept], count=past.size, work=work_of_copy(past.dtype, past.size), inplace=(1, 0), over=(1, 0)
+    )
     emit_strided_copy(op, new.tensor, present, new.shape, (*new.steps, 1), (*steps, 1), new.at, before * size)
     return Heads(present, (batch, heads, total, size), steps)
 

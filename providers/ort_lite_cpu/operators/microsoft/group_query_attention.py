@@ -132,7 +132,7 @@ def append_to_cache(
     operands, length = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], present.shape[2]
     sizes: dict[str, Any] = {"before": before, "length": length, "total": total, "later": later}
     work = present.size // 2
-    op.emit(append, operands, g=head_steps(new), **sizes, work=work, inplace=(3, 0), message=_does_not_fit)
+    op.emit(append, operands, g=head_steps(new), **sizes, work=work, over=(3, 0), message=_does_not_fit)
     batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
     return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
 
@@ -169,7 +169,7 @@ def append(
     Where y is the past, only the new rows are written.
     """
     rows, size = g.rows, g.size
-    same = address(past) == address(y) and before == length
+    same = address(past) == address(y)
     count = rows if same else length
     for job in span(g.batch * g.heads * count, part, parts):
         head = job // count

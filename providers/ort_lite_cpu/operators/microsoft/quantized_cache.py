@@ -83,7 +83,7 @@ def append_codes(
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. Where y is the past, only the new rows are written.
     """
     nbytes, top, rows = g.size * bits // 8, (1 << (bits - 1)) - 1, g.rows
-    same = address(past) == address(y) and c.before == c.length
+    same = address(past) == address(y)
     count = rows if same else c.length
     for job in span(g.batch * g.heads * count, part, parts):
         head = job // count
@@ -202,7 +202,7 @@ def append_to_coded_cache(
         c=CacheSizes(*sizes),
         bits=bits,
         work=work,
-        inplace=(4, 0),
+        over=(4, 0),
         message=_does_not_fit,
     )
     return CodedCache(present, scales, bits, channels)

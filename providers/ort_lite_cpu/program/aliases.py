@@ -1,0 +1,52 @@
+"""Outputs of a program that may be computed in the memory of an input: caches to which an instruction appends."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction
+from ort_lite_cpu.lowering.tensor import Buffer
+from ort_lite_cpu.program.segment_run import SegmentRun
+
+
+def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_places: Sequence[int]) -> dict[int, int]:
+    """Return the inputs by the outputs that one instruction may write over them (see `Instruction.over`), both by position.
+
+    Nothing else reads such an input, sizes included, and nothing writes to the output before. The places of inputs are their
+    positions.
+    """
+    instructions = [one for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions]
+    if not any(one.over is not None for one in instructions) or any(one.jump for one in instructions):
+        return {}
+    reads = Counter(_read_places(steps))
+    found: dict[int, int] = {}
+    written = set[int]()
+    for one in instructions:
+        if one.over is not None and (pair := _places(one, one.over)) is not None:
+            out, source = pair
+            unread = 0 <= source < inputs and reads[source] == 1 and source not in output_places
+            if (
+                unread
+                and out >= inputs
+                and out not in written
+                and output_places.count(out) == 1
+                and source not in found.values()
+            ):
+                found[output_places.index(out)] = source
+        written.update(buffer.place for buffer in one.operands if buffer is not None)
+    return found
+
+
+def _places(one: Instruction, over: tuple[int, int]) -> tuple[int, int] | None:
+    out, source = (one.operands[k] for k in over)
+    return None if out is None or source is None else (out.place, source.place)
+
+
+def _read_places(steps: Sequence[SegmentRun | HostStep]) -> Iterator[int]:
+    """Yield the place of each operand, and of each array whose elements are sizes."""
+    for step in steps:
+        if isinstance(step, SegmentRun):
+            yield from (place for place, _, element in step.leaves if element)
+            operands: list[Buffer | None] = [buffer for one in step.segment.instructions for buffer in one.operands]
+        else:
+            operands = [None if tensor is None else tensor.buffer for tensor in (*step.inputs, *step.outputs)]
+        yield from (buffer.place for buffer in operands if buffer is not None)
