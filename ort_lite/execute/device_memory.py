@@ -61,6 +61,7 @@ class Allotted(Wrapper):
         self._memory, self._device = memory, partition.provider.device
         self.witnesses = witnesses(self._outputs, outer)
         self._shapes = KnownShapes(self._outputs, self.witnesses)
+        self._on_host = [value in partition.host_values for value in self._outputs]
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         own, told_by = inputs[: self._inputs], inputs[self._inputs :]
@@ -81,10 +82,10 @@ class Allotted(Wrapper):
         return results
 
     def _sizes(self, told_by: Sequence[Any]) -> list[int | None]:
-        """Return the size of each output in bytes; None if only the run determines it."""
+        """Return the size of each output in bytes; None for host values, and if only the run determines it."""
         return [
-            None if shape is None else prod(shape) * to_numpy(value.dtype or "").itemsize
-            for value, shape in zip(self._outputs, self._shapes.of(told_by), strict=True)
+            None if shape is None or on_host else prod(shape) * to_numpy(value.dtype or "").itemsize
+            for value, shape, on_host in zip(self._outputs, self._shapes.of(told_by), self._on_host, strict=True)
         ]
 
     def _allocate(self, nbytes: int | None) -> Any:

@@ -5,11 +5,58 @@ from itertools import pairwise
 
 from ort_lite.errors import ProviderError, format_error
 from ort_lite.graph.graph import Graph, Value
+from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Copy, Hop
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, who
+from ort_lite.provider.context_nodes import is_context, saved_host_values
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider, Partition
 
 OUTPUT = "output"
+
+
+def states_host_values(provider: ExecutionProvider) -> bool:
+    """Return True if ort_lite asks the provider for host values: it has a device, and overrides the hook of version 1.1."""
+    return (
+        provider.device != CPU
+        and type(provider).host_values is not ExecutionProvider.host_values
+        and provider.api_version != "1.0"
+    )
+
+
+def with_host_values(partition: Partition) -> Partition:
+    """Return the partition with the host values that its provider states. Raises ProviderError for other values."""
+    provider = partition.provider
+    if not states_host_values(provider):
+        return partition
+    if is_context(partition.nodes[0]):
+        return partition.replace(host_values=saved_host_values(partition.nodes[0]))
+    found = frozenset(ask(provider, "host_values", partition))
+    for value in found.difference(partition.inputs, partition.outputs):
+        raise ProviderError(
+            f"{who(provider)}: host_values returned {value.name!r}, which is neither an input nor an output of {partition.name}"
+        ).about(provider=who(provider))
+    return partition.replace(host_values=found) if found else partition
+
+
+def body_values(
+    around: Partition | None, graph: Graph, partitions: Sequence[Partition], policy: Policy
+) -> dict[Value, ExecutionProvider]:
+    """Return the inputs, captures and outputs of a body that are in the memory of the provider around it, each with the provider.
+
+    There are none if the provider does not state host values, or if one of the partitions is or may become another provider's.
+    An input is on the CPU if nothing but host values of partitions reads it.
+    """
+    if around is None or not states_host_values(around.provider) or policy.on_run_error == NEXT:
+        return {}
+    if any(partition.provider is not around.provider for partition in partitions):
+        return {}
+    on_host = {value for value in graph.captures() if value in around.host_values}
+    reads = [(value, partition.device_of(value)) for partition in partitions for value in partition.inputs]
+    on_device = {value for value, device in reads if device != CPU}.union(graph.outputs)
+    on_host.update(value for value, _ in reads if value in graph.inputs and value not in on_device)
+    on_host.update(value for partition in partitions for value in partition.outputs if value in partition.host_values)
+    values = dict.fromkeys((*graph.inputs, *graph.captures(), *graph.outputs))
+    return {value: around.provider for value in values if value.constant is None and value not in on_host}
 
 
 def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
@@ -42,8 +89,8 @@ def copies(
 
     for partition in partitions:
         for value in partition.inputs:
-            need(value, partition.provider.device, partition.name)
-        home.update((value, partition.provider.device) for value in partition.outputs)
+            need(value, partition.device_of(value), partition.name)
+        home.update((value, partition.device_of(value)) for value in partition.outputs)
     for value, device in (dict.fromkeys(graph.outputs, CPU) if wanted is None else wanted).items():
         need(value, device, OUTPUT)
     return tuple(found)
