@@ -27,7 +27,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
 from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.provider.current import run_events
-from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider.provider import CPU, Capability, DataTransfer, Device, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.record import Record, field
 
 Kernel = Callable[..., Any]
@@ -203,9 +203,36 @@ class KernelProvider(ExecutionProvider):
         """Return True if a kernel of the node's operator accepts this element type."""
         return self.kernels.has_type(node, dtype)
 
+    def host_values(self, partition: Partition) -> list[Value]:
+        """Return the inputs that kernels read only on the CPU, and the outputs that they compute there.
+
+        There are none for a class with a `compile` of its own.
+        """
+        if type(self).compile is not KernelProvider.compile:
+            return []
+        reads, made = _Sides(), _Sides()
+        for node, one in _registrations(partition, self.kernels):
+            reads.add(node.inputs, one.host_inputs)
+            made.add(node.outputs, one.host_outputs)
+        inputs = [value for value in partition.inputs if value not in reads.device]
+        return inputs + [value for value in partition.outputs if value in made.host]
+
     def compile(self, partitions: Sequence[Partition]) -> list["KernelChain"]:
         """Return a KernelChain per partition."""
         return [KernelChain(partition, self) for partition in partitions]
+
+
+class _Sides:
+    """Values by the side that they are read or computed on: the device or the host."""
+
+    def __init__(self) -> None:
+        self.device: set[Value] = set()
+        self.host: set[Value] = set()
+
+    def add(self, values: Sequence[Value | None], host: Collection[int]) -> None:
+        for k, value in enumerate(values):
+            if value is not None:
+                (self.host if k in host else self.device).add(value)
 
 
 class _Step(Record):
@@ -213,55 +240,85 @@ class _Step(Record):
 
     node: Node
     kernel: Kernel
-    host_inputs: tuple[int, ...]
+    host_inputs: frozenset[int]
     host_outputs: frozenset[int]
     out: int | None
     dead: tuple[Value, ...]
+
+
+class _Values:
+    """The values of a call, on the device and on the host. A value is copied once, when the first kernel reads it elsewhere."""
+
+    def __init__(self, chain: "KernelChain", device: dict[Value, Any], host: dict[Value, Any]) -> None:
+        self._chain, self._device = chain, device
+        self._host = device if chain.device == CPU else host
+
+    def read(self, value: Value | None, host: bool) -> Any:
+        if value is None:
+            return None
+        here, there = (self._host, self._device) if host else (self._device, self._host)
+        if value not in here:
+            here[value] = self._chain.copied(there[value], CPU if host else self._chain.device)
+        return here[value]
+
+    def write(self, value: Value | None, x: Any, host: bool) -> None:
+        if value is not None:
+            (self._host if host else self._device)[value] = x
+
+    def drop(self, value: Value) -> None:
+        self._device.pop(value, None)
+        self._host.pop(value, None)
 
 
 class KernelChain:
     """A compiled partition that calls kernels in order. It keeps no state between calls."""
 
     def __init__(self, partition: Partition, provider: KernelProvider) -> None:
-        self._partition, self._device = partition, provider.device
+        self._partition, self.device = partition, provider.device
         self._transfer: DataTransfer | None = provider.data_transfer()
         self._steps, self._shared = _steps(partition, provider.kernels)
-        self._constants: dict[Value | None, Any] = {v: self._from_host(v.constant) for v in partition.constants}
+        reads = _Sides()
+        for step in self._steps:
+            reads.add(step.node.inputs, step.host_inputs if self.device != CPU else ())
+        self._constants = {v: self.copied(v.constant, self.device) for v in partition.constants if v in reads.device}
+        self._host_constants = {v: v.constant for v in partition.constants if v in reads.host}
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        values: dict[Value | None, Any] = {**self._constants, **dict(zip(self._partition.inputs, inputs, strict=True))}
+        host = self._partition.host_values if self.device != CPU else ()
+        values = _Values(self, dict(self._constants), dict(self._host_constants))
+        for value, x in zip(self._partition.inputs, inputs, strict=True):
+            values.write(value, x, value in host)
         events = run_events()
         for step in self._steps:
             begin = 0 if events is None else perf_counter_ns()
-            operands = [None if value is None else values[value] for value in step.node.inputs]
-            for k in step.host_inputs:
-                operands[k] = self._to_host(operands[k])
+            operands = [values.read(value, k in step.host_inputs) for k, value in enumerate(step.node.inputs)]
             results = step.kernel(*operands) if step.out is None else step.kernel(*operands, out=operands[step.out])
             for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
                 array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy returns scalars for rank 0
-                values[value] = self._from_host(array) if k in step.host_outputs else array
+                values.write(value, array, k in step.host_outputs)
             if events is not None:
                 events.kernel(step.node.name, begin, perf_counter_ns(), {"op_name": step.node.op_type})
             for value in step.dead:
-                del values[value]
-        outputs = [values[value] for value in self._partition.outputs]
-        return outputs if self._device != CPU else list(map(self._own_output, self._partition.outputs, outputs))
+                values.drop(value)
+        return [self._output(value, values.read(value, value in host)) for value in self._partition.outputs]
 
     def facts(self) -> dict[str, int | str]:
         """Return the number of kernels."""
         return {"kernels": len(self._steps)}
 
-    def _own_output(self, value: Value, result: Any) -> Any:
-        """Return a contiguous array that the caller owns: NumPy kernels may return views."""
+    def copied(self, x: Any, device: Device) -> Any:
+        """Return a copy of a value on the other device: the host or the provider's own."""
+        if x is None or self._transfer is None:
+            return x
+        return self._transfer.copy(x, self.device if device == CPU else CPU, device)
+
+    def _output(self, value: Value, result: Any) -> Any:
+        """Return a contiguous array that the caller owns, if it is one: NumPy kernels may return views."""
+        if self.device != CPU and value not in self._partition.host_values:
+            return result
         if value in self._shared:
             return np.array(result)
         return np.array(result, order="C") if isinstance(result, np.ndarray) and not result.flags.c_contiguous else result
-
-    def _to_host(self, value: Any) -> Any:
-        return value if value is None or self._transfer is None else self._transfer.copy(value, self._device, CPU)
-
-    def _from_host(self, value: Any) -> Any:
-        return value if value is None or self._transfer is None else self._transfer.copy(value, CPU, self._device)
 
 
 def _several(results: Any, node: Node) -> Sequence[Any]:
@@ -272,13 +329,19 @@ def _several(results: Any, node: Node) -> Sequence[Any]:
     return found
 
 
+def _registrations(partition: Partition, kernels: KernelRegistry) -> list[tuple[Node, KernelRegistration]]:
+    """Return the kernel of each node. Raises ProviderError for a node without one."""
+    found = [(node, kernels.find(node)) for node in partition.nodes]
+    pairs = [(node, one) for node, one in found if isinstance(one, KernelRegistration)]
+    without = [(node, one) for node, one in found if isinstance(one, Rejection)]
+    if without:
+        raise ProviderError(f"{partition.name} holds {without[0][0]}, which no kernel fits: {without[0][1]}")
+    return pairs
+
+
 def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], frozenset[Value]]:
     """Return the kernel calls, and the outputs that would share memory with an input, a constant or another output."""
-    found = [kernels.find(node) for node in partition.nodes]
-    pairs = [(node, one) for node, one in zip(partition.nodes, found, strict=True) if isinstance(one, KernelRegistration)]
-    without = [one for one in found if isinstance(one, Rejection)]
-    if without:
-        raise ProviderError(f"{partition.name} holds {without[0].node}, which no kernel fits: {without[0]}")
+    pairs = _registrations(partition, kernels)
     memory = _Memory(partition, pairs)
     kept = {*partition.inputs, *partition.constants, *partition.outputs}
     dead: dict[int, list[Value]] = {}
@@ -287,9 +350,9 @@ def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], 
             dead.setdefault(end, []).append(value)
     steps = []
     for k, (node, one) in enumerate(pairs):
-        host = tuple(i for i in one.host_inputs if i < len(node.inputs))
         out = memory.overwritten(k, node, one)
-        steps.append(_Step(node, one.make(node), host, frozenset(one.host_outputs), out, tuple(dead.get(k, ()))))
+        host = frozenset(one.host_inputs), frozenset(one.host_outputs)
+        steps.append(_Step(node, one.make(node), *host, out, tuple(dead.get(k, ()))))
     return steps, memory.outputs_in_shared_memory()
 
 
