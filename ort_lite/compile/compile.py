@@ -327,7 +327,5 @@ def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> 
             wanted = (*graph.inputs, *body.captures)
             name, verb = f"{partition.name} ({who(partition.provider)})", f"called its body {graph.name!r} with"
             host = [value for value in wanted if value not in body.on_device]
-            body.expected = (
-                ExpectedHost(name, wanted, host, verb=verb) if body.on_device else Expected(name, wanted, verb=verb)
-            )
+            body.expected = ExpectedHost(name, wanted, host, verb=verb) if body.on_device else Expected(name, wanted, verb=verb)
     return partition.replace(bodies=inside) if inside else partition

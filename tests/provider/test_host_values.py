@@ -1,6 +1,6 @@
 """Inputs and outputs of partitions that are NumPy arrays although their provider has a device (`host_values`)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ort_lite
-from ort_lite.errors import ProviderError, RuntimeException
-from ort_lite.graph import Graph, Node, Value
-from ort_lite.provider import CPU, Body, CompiledPartition, DataTransfer, Device, Partition
+from ort_lite.errors import ProviderError
+from ort_lite.graph import Value
+from ort_lite.provider import Body, CompiledPartition, DataTransfer, Device, Partition
 from tests.provider.numpy_provider import Box, BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, run_node
-from tests.provider.texts import graph, named, plain, proto
+from tests.provider.texts import named, plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 
@@ -43,12 +43,9 @@ class Shelf(OtherDevice):
 
     def _run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
         values: dict[Value, Any] = {
-            value: self.open(x, value not in partition.host_values)
-            for value, x in zip(partition.inputs, inputs, strict=True)
+            value: self.open(x, value not in partition.host_values) for value, x in zip(partition.inputs, inputs, strict=True)
         }
-        bodies: Mapping[Graph, Any] = {graph: partial(self._call, body) for graph, body in partition.bodies.items()}
-        for graph, call in bodies.items():
-            call.captures = partition.bodies[graph].captures
+        bodies = {graph: _Caller(self, body) for graph, body in partition.bodies.items()}
         for node in partition.nodes:
             run_node(node, values, bodies)
             if node.output.name == self.fault:
@@ -59,11 +56,21 @@ class Shelf(OtherDevice):
         assert isinstance(x, Box) == on_device
         return x.open(self.device) if on_device else x
 
-    def _call(self, body: Body, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
-        self.bodies.append(str(body.device))
-        given = [x if k in body.host_inputs else Box(self.device, x) for k, x in enumerate((*inputs, *captures))]
+
+class _Caller:
+    """A body for `run_node`, which computes with arrays."""
+
+    def __init__(self, shelf: Shelf, body: Body) -> None:
+        self.shelf, self.body = shelf, body
+        self.captures, self.device, self.steps = body.captures, body.device, body.steps
+        self.host_inputs, self.host_outputs, self.result_slots = body.host_inputs, body.host_outputs, body.result_slots
+
+    def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
+        shelf, body = self.shelf, self.body
+        shelf.bodies.append(str(body.device))
+        given = [x if k in body.host_inputs else Box(shelf.device, x) for k, x in enumerate((*inputs, *captures))]
         found = body(given[: len(inputs)], given[len(inputs) :])
-        return [self.open(y, k not in body.host_outputs) for k, y in enumerate(found)]
+        return [shelf.open(y, k not in body.host_outputs) for k, y in enumerate(found)]
 
 
 class Counting(BoxTransfer):
@@ -190,18 +197,6 @@ def test_a_host_input_is_read_only_and_returned_ones_are_copied() -> None:
     assert y.flags.writeable and not np.shares_memory(y, X)
 
 
-def test_an_error_of_a_copy_names_the_device_value_alone() -> None:
-    with pytest.raises(ProviderError, match="'x', cpu:0 -> box:0"):
-
-        class Broken(Shelf):
-            def data_transfer(self) -> DataTransfer:
-                made = Counting(self)
-                made.copy = lambda value, source, destination: None  # type: ignore[method-assign]
-                return made
-
-        make(CHAIN, Broken("y")).run(None, {"x": X})
-
-
 # Other ways to run
 
 
@@ -256,11 +251,13 @@ def test_verification_compares_host_values() -> None:
             return [y + 1 if partition.nodes[-1].op_type == "Neg" and not isinstance(y, Box) else y for y in results]
 
     model, feeds = proto(CHAIN), {"x": X}
-    session = ort_lite.InferenceSession(model, plain(), providers=[Shelf("x", "b", takes=named("a", "b")), "CPUExecutionProvider"])
+    session = ort_lite.InferenceSession(
+        model, plain(), providers=[Shelf("x", "b", takes=named("a", "b")), "CPUExecutionProvider"]
+    )
     session.run(None, feeds, verify="partition")
     wrong = Wrong("x", "b", takes=named("a", "b"))
     session = ort_lite.InferenceSession(model, plain(), providers=[wrong, "CPUExecutionProvider"])
-    with pytest.raises(ort_lite.errors.VerificationError, match="'b'.*Neg|Neg"):
+    with pytest.raises(ort_lite.errors.VerificationError, match="'b'"):
         session.run(None, feeds, verify="partition")
 
 
@@ -322,7 +319,7 @@ BRANCHES = """(bool f, float[3] x) => (float[3] y, float[3] z) <float[3] c = {7,
     a = Abs(x)
     y, z = If (f) <
         then_branch = yes () => (float[3] p, float[3] q) { p = Add(a, x)  q = Neg(p) },
-        else_branch = no () => (float[3] d, a) <float[3] d = {4, 5, 6}> { }
+        else_branch = no () => (float[3] d, float[3] e) { d = Identity(c)  e = Identity(a) }
     >
 }"""
 
@@ -330,7 +327,10 @@ BRANCHES = """(bool f, float[3] x) => (float[3] y, float[3] z) <float[3] c = {7,
 @pytest.mark.parametrize("host", [(), ("f",), ("f", "x"), ("f", "q"), ("f", "x", "p", "q"), ("y", "p"), ("y", "z")])
 @pytest.mark.parametrize("f", [True, False])
 def test_branches_return_captures_and_constants(host: Sequence[str], f: bool) -> None:
-    text = BRANCHES.replace("(float[3] d, a) <float[3] d = {4, 5, 6}> { }", "(float[3] d, float[3] e) { d = Identity(c)  e = Identity(a) }")
+    text = BRANCHES.replace(
+        "(float[3] d, float[3] e) { d = Identity(c)  e = Identity(a) }",
+        "(float[3] d, float[3] e) { d = Identity(c)  e = Identity(a) }",
+    )
     shelf = Shelf(*host)
     y, z = make(text, shelf).run(None, {"f": np.array(f), "x": X})
     a = np.abs(X)
@@ -341,8 +341,9 @@ def test_branches_return_captures_and_constants(host: Sequence[str], f: bool) ->
 
 def test_a_body_checks_what_is_on_the_host() -> None:
     class Wrong(Shelf):
-        def _call(self, body: Body, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
-            return super()._call(body, [inputs[0], np.float32(1), *inputs[2:]], captures)
+        def _run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
+            body = next(iter(partition.bodies.values()), None)
+            return super()._run(partition, inputs) if body is None else body([inputs[0], np.float32(1), inputs[1]], [None])
 
     with pytest.raises(ProviderError, match=r"called its body 'turn' with float32\[\] for 'go_on'; expected bool"):
         make(LOOP, Wrong("n", "go_on")).run(None, {"n": np.array(2), "x": X, "w": X})
