@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.current import run_events
-from ort_lite.provider.kernels import Kernel, KernelRegistration
+from ort_lite.provider.kernel_registry import Kernel, KernelRegistration
 from ort_lite.provider.provider import CPU, DataTransfer, ExecutionProvider, Partition
 from ort_lite.record import Record
 
