@@ -17,6 +17,7 @@ from tests.provider.texts import graph, named, plain, proto
 
 BOX = Device("box")
 N = np.array([1, -2, 3], np.int64)
+F = np.array([1, 2, 3], np.float32)
 
 
 class Narrow(OtherDevice):
@@ -52,7 +53,7 @@ CHAIN = "(int64[N] x, float[N] f) => (int64[N] y, float[N] g) { a = Abs(x)  b = 
 def test_values_are_narrow_on_the_device_and_wide_elsewhere() -> None:
     box = Narrow(named("a", "y", "g"))
     session = make(CHAIN, box)
-    y, g = session.run(None, {"x": N, "f": np.float32([1, 2, 3])})
+    y, g = session.run(None, {"x": N, "f": F})
     assert (y.dtype, y.tolist(), g.dtype) == (np.int64, [1, 2, 3], np.float32)
     assert sorted(box.held) == ["float32", "int32", "int32"]
 
@@ -60,7 +61,7 @@ def test_values_are_narrow_on_the_device_and_wide_elsewhere() -> None:
 def test_host_values_stay_wide() -> None:
     box = Narrow(host=["x", "y"])
     big = np.array([2**40, 1, 2])
-    y, _ = make(CHAIN, box).run(None, {"x": big, "f": np.float32([1, 2, 3])})
+    y, _ = make(CHAIN, box).run(None, {"x": big, "f": F})
     assert (y.tolist(), sorted(box.held)) == ([2**40, 1, 2], ["float32", "int64"])
 
 
@@ -69,7 +70,7 @@ def test_a_number_out_of_range_is_an_error_that_names_it(number: int) -> None:
     with pytest.raises(
         InvalidArgument, match=rf"^'x' has the element {number}; .* int32 on box:0: expected -2147483648 to 2147483647"
     ):
-        make(CHAIN, Narrow()).run(None, {"x": np.array([1, number]), "f": np.float32([1, 2])})
+        make(CHAIN, Narrow()).run(None, {"x": np.array([1, number]), "f": F[:2]})
 
 
 @pytest.mark.parametrize("numbers", [[2**31 - 1, -(2**31) + 1], []])
@@ -82,7 +83,7 @@ def test_the_limits_are_in_range(numbers: list[int]) -> None:
 
 def test_a_number_out_of_range_goes_to_the_next_provider() -> None:
     session = make(CHAIN, Narrow(), options=[{"on_run_error": "next"}, {}])
-    y, _ = session.run(None, {"x": np.array([2**40, -1]), "f": np.float32([1, 2])})
+    y, _ = session.run(None, {"x": np.array([2**40, -1]), "f": F[:2]})
     assert y.tolist() == [2**40, 1]
 
 
@@ -90,7 +91,7 @@ def test_sequences_and_optionals() -> None:
     made = graph("(seq(int64[N]) s, optional(int64[N]) o, float[N] f) => (float[N] y) { y = Abs(f) }")
     assert [holds_int64(value.type) for value in made.inputs] == [True, True, False]
     assert [x.dtype.name for x in narrow([N, N], "s", BOX)] == ["int32", "int32"]
-    assert [x.dtype.name for x in widen(narrow([N, np.float32(N)], "s", BOX))] == ["int64", "float32"]
+    assert [x.dtype.name for x in widen(narrow([N, F], "s", BOX))] == ["int64", "float32"]
 
 
 def test_bound_values_are_narrow_on_the_device() -> None:
@@ -106,7 +107,7 @@ def test_bound_values_are_narrow_on_the_device() -> None:
             held.update_inplace(N + 2**32)
         binding = make(CHAIN, box := Narrow()).io_binding()
         binding.bind_ortvalue_input("x", held)
-        binding.bind_cpu_input("f", np.float32([1, 2, 3]))
+        binding.bind_cpu_input("f", F)
         binding.bind_output("y", "box", 0)
         binding.bind_output("g")
         session = make(CHAIN, box)
@@ -136,7 +137,7 @@ def test_between_two_devices_elements_that_differ_go_through_the_cpu() -> None:
     session = make(CHAIN, Narrow(named("a", "y")), Wide())
     hops = [str(note) for note in session.explain().assignment.notes() if "crate" in note and "box" in note]
     assert all("cpu:0" in hop for hop in hops) and len(hops) == 2
-    assert session.run(None, {"x": N, "f": np.float32([1, 2, 3])})[0].tolist() == [1, 2, 3]
+    assert session.run(None, {"x": N, "f": F})[0].tolist() == [1, 2, 3]
 
 
 def test_kernels_get_narrow_values_and_wide_host_values() -> None:

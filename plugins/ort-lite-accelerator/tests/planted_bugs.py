@@ -87,7 +87,6 @@ MORE: Mapping[str, tuple[Callable[..., Array], dict[str, Any], int]] = {
     "LayerNormalization": (_layer_norm, {"axis": -1, "epsilon": 1e-5}, 17),
     "ReduceMax": (_reduce_max, {"keepdims": 1, "noop_with_empty_axes": 0}, 18),
     "AveragePool": (_average_pool, {"count_include_pad": 0}, 11),
-    "Concat": (lambda stream, s, *xs: np.concatenate(xs, s["axis"]), {"axis": 0}, 4),
     "LeakyRelu": (lambda stream, s, x: np.where(x < 0, np.float32(s["alpha"]) * x, x), {"alpha": 0.01}, 6),
     "Transpose": (lambda stream, s, x: np.transpose(x, s["perm"]), {"perm": None}, 1),
 }
