@@ -37,7 +37,7 @@ def with_host_values(partition: Partition) -> Partition:
         raise ProviderError(
             f"{who(provider)}: host_values returned {value.name!r}, which is neither an input nor an output of {partition.name}"
         ).about(provider=who(provider))
-    return partition.replace(host_values=found) if found else partition
+    return partition if found == partition.host_values else partition.replace(host_values=found)
 
 
 def body_values(
