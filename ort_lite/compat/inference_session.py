@@ -271,7 +271,7 @@ class InferenceSession(Session):
         from ort_lite.compat.ort_memory import OrtMemoryInfo
 
         where = {
-            value.name: partition.provider.device
+            value.name: partition.device_of(value)
             for partition in reversed(self._state.explain().assignment.levels[0].partitions)
             for value in getattr(partition, side)
         }

@@ -13,7 +13,7 @@ from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, O
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guard_partition
-from ort_lite.execute.results import Expected
+from ort_lite.execute.results import Expected, ExpectedHost
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.log.events import Span, no_span
 from ort_lite.native.checkpoint import checkpoint
@@ -145,10 +145,10 @@ class Compiler:
             for label, provider in assignment.providers.items():
                 compiled.update(self._compile_level(label, provider, [p for p in own if p.provider is provider], bodies))
             captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
-            outer = (*level.graph.inputs, *captures)
+            outer = tuple(value for value in (*level.graph.inputs, *captures) if value not in level.on_device)
             called.update((p.name, self._guard(assignment, p, compiled[p.name], outer)) for p in own)
             executable = Linker(level, captures, called).executable()
-            bodies[level.graph] = self._body(level, CompiledBody(executable, captures), compiled)
+            bodies[level.graph] = self._body(level, CompiledBody(executable, captures, on_device=level.on_device), compiled)
         assert executable is not None, "an assignment has a level for the main graph"
         _complete(assignment, compiled)
         partitions = {p.name: compiled[p.name] for p in assignment.partitions}
@@ -169,7 +169,7 @@ class Compiler:
     def _guard(
         self, assignment: Assignment, partition: Partition, compiled: CompiledPartition, outer: Sequence[Value]
     ) -> CompiledPartition:
-        """Return what the executor calls for a partition. `outer` are the inputs of its graph, captures included."""
+        """Return what the executor calls for a partition. `outer` are the inputs of its graph on the CPU, captures included."""
         providers = list(assignment.providers.values())
         function = guard_partition(partition, compiled, outer, providers)
         if self._alternatives is None or not self._is_replaceable(assignment, partition):
@@ -230,7 +230,8 @@ class Compiler:
         Its steps are those of today: names may differ.
         """
         crossing = tuple((copy.value, copy.hops) for copy in level.copies)
-        same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), crossing)
+        steps = tuple((p.inputs, p.outputs, p.host_values, id(compiled[p.name])) for p in level.partitions)
+        same = (steps, crossing, tuple(level.on_device))
         if level.graph not in self._bodies or self._bodies[level.graph][0] != same:
             self._bodies[level.graph] = (same, made)
         body = self._bodies[level.graph][1]
@@ -246,7 +247,7 @@ def compile_assignment(assignment: Assignment, fuser: Fuser | None = None) -> Co
 def _key(label: str, partition: Partition) -> tuple[Any, ...]:
     reads = tuple((node.inputs, node.outputs) for node in partition.nodes)
     bodies = tuple((graph, id(body)) for graph, body in partition.bodies.items())
-    return label, partition.nodes, partition.inputs, partition.outputs, reads, bodies
+    return label, partition.nodes, partition.inputs, partition.outputs, partition.host_values, reads, bodies
 
 
 def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> None:
@@ -322,9 +323,9 @@ def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> 
     inside: dict[Graph, Body] = {}
     for graph in (body for node in partition.nodes for body in node.subgraphs() if body in bodies):
         body = inside[graph] = bodies[graph]
-        wanted = (*graph.inputs, *body.captures)
-        verb = f"called its body {graph.name!r} with"
-        body.expected = (
-            None if partition.provider.exact else Expected(f"{partition.name} ({who(partition.provider)})", wanted, verb=verb)
-        )
+        if not partition.provider.exact:
+            wanted = (*graph.inputs, *body.captures)
+            name, verb = f"{partition.name} ({who(partition.provider)})", f"called its body {graph.name!r} with"
+            host = [value for value in wanted if value not in body.on_device]
+            body.expected = ExpectedHost(name, wanted, host, verb=verb) if body.on_device else Expected(name, wanted, verb=verb)
     return partition.replace(bodies=inside) if inside else partition

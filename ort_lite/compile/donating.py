@@ -31,6 +31,8 @@ def choose_donations(
         for k, slot in enumerate(step.inputs[: len(partition.inputs)]):
             if reads[slot] > 1 or slot not in step.dead or (one.lending.into_memory and k not in aliased):
                 continue
+            if partition.inputs[k] in partition.host_values:
+                continue
             if slot in given:
                 value, only = given[slot]
                 if only is None or aliased.get(k) is only:

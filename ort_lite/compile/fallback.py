@@ -17,9 +17,9 @@ from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
-from ort_lite.partition.borders import route
+from ort_lite.partition.borders import Transfers, route
 from ort_lite.provider.current import CURRENT, stop_with_run
-from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
+from ort_lite.provider.provider import CPU, CompiledPartition, Device, Partition
 from ort_lite.record import Record
 
 
@@ -50,7 +50,7 @@ class Fallback(Wrapper):
         partition: Partition,
         function: CompiledPartition,
         alternatives: Alternatives,
-        transfers: Sequence[DataTransfer],
+        transfers: Transfers,
         incidents: Incidents,
     ) -> None:
         self.partition, self.function = partition, function
@@ -63,15 +63,19 @@ class Fallback(Wrapper):
         own = inputs[: len(inputs) - len(self.at_home)]
         missing = None if device == CPU else find_uncopied_value(own)
         if missing is not None:
-            return [UncopiedValue(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
+            return self._results(inputs, missing.error)
         try:
             return check_results(self.function(own), len(partition.outputs), partition.name)
         except RunTerminated:
             raise
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
             error = raised
-        results = self.rescue(inputs, error)
-        return results if device == CPU else [UncopiedValue(y, CPU, error) for y in results]
+        return self._results(inputs, error)
+
+    def _results(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
+        """Return what the next provider computes, which is not where its readers expect it unless that is the CPU."""
+        pairs = zip(self.partition.outputs, self.rescue(inputs, error), strict=True)
+        return [y if self.partition.device_of(value) == CPU else UncopiedValue(y, CPU, error) for value, y in pairs]
 
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         """Return its outputs, on the CPU. Raises RuntimeException where nobody else can run its nodes."""
@@ -107,7 +111,7 @@ class Fallback(Wrapper):
             if value in home:
                 x = home[value]
             else:
-                x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.provider.device)
+                x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.device_of(value))
                 x = self._move(value, x, device, CPU)
             found.append(x)
         return found

@@ -81,7 +81,13 @@ class Fuser:
             for body, copy, node in pairs
             if node.graph is not None
         }
-        made = partition.replace(nodes=tuple(graph), inputs=tuple(graph.inputs), outputs=graph.outputs, bodies=inside)
+        made = partition.replace(
+            nodes=tuple(graph),
+            inputs=tuple(graph.inputs),
+            outputs=graph.outputs,
+            bodies=inside,
+            host_values=_twins(partition, graph),
+        )
         return Fused(made, copies, changes)
 
     def wants_fusions(self, provider: ExecutionProvider) -> bool:
@@ -133,6 +139,12 @@ def _body_pairs(partition: Partition, graph: Graph) -> Iterator[tuple[Graph, Gra
         for body, copy in zip(node.subgraphs(), twin.subgraphs(), strict=True):
             if body in partition.bodies:
                 yield body, copy, twin
+
+
+def _twins(partition: Partition, graph: Graph) -> frozenset[Value]:
+    """Return what stands for the host values in the copy, which has the inputs and outputs in the same order."""
+    pairs = zip((*partition.inputs, *partition.outputs), (*graph.inputs, *graph.outputs), strict=True)
+    return frozenset(twin for value, twin in pairs if value in partition.host_values)
 
 
 def _captures(compiled: CompiledBody, body: Graph, copy: Graph) -> tuple[Value, ...]:

@@ -44,19 +44,26 @@ class Linker:
         device_slots: DeviceSlots | None = None,
     ) -> None:
         self.level, self.compiled, self.device_slots = level, compiled, device_slots
-        self.inputs = (*level.graph.inputs, *captures)
+        inputs = (*level.graph.inputs, *captures)
         there = {} if device_slots is None else device_slots.inputs
         self.wanted: Mapping[Value, ExecutionProvider | None] = (
-            dict.fromkeys(level.graph.outputs) if device_slots is None else device_slots.outputs
+            {value: level.on_device.get(value) for value in level.graph.outputs}
+            if device_slots is None
+            else device_slots.outputs
         )
         self.outputs = tuple(level.graph.outputs) if device_slots is None else tuple(device_slots.outputs)
-        self.slots: dict[tuple[Value, Device], int] = {(v, CPU): k for k, v in enumerate(self.inputs) if v not in there}
-        self.shapes = {value: k for k, value in enumerate(self.inputs)}
+        homes = {value: provider.device for value, provider in level.on_device.items()}
+        self.slots: dict[tuple[Value, Device], int] = {
+            (v, homes.get(v, CPU)): k for k, v in enumerate(inputs) if v not in there
+        }
+        self.outer = tuple(value for value in inputs if value not in homes)
+        """The inputs that tell sizes of other values."""
+        self.shapes = {value: k for k, value in enumerate(inputs)}
         """The slots of what tells the shapes of inputs, wherever these are."""
-        self.count = len(self.inputs)
+        self.count = len(inputs)
         for value, device in there.items():
             self._new(value, device)
-        self.given = (*self.inputs, *there)
+        self.given = (*inputs, *there)
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
         self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
@@ -107,21 +114,23 @@ class Linker:
         return Executable(self.given, self.outputs, steps, self.count, returned, shares, direct, picks, notifications, donated)
 
     def _partition(self, partition: Partition) -> None:
-        device, label = partition.provider.device, who(partition.provider)
+        place, label = partition.device_of, who(partition.provider)
         function = self.compiled[partition.name]
-        inputs = [self.slots[value, device] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
+        device = partition.provider.device
+        inputs = [self.slots[value, place(value)] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
         donates = False
         if device != CPU and self._may_donate():
             function, donates = self._donating(function)
         if self.forgiving and device != CPU:
             function = self._rescue(partition, function, inputs)
-        outputs = [self._new(value, device) for value in partition.outputs]
+        outputs = [self._new(value, place(value)) for value in partition.outputs]
         if donates:
-            self.fresh.update((slot, partition.provider) for slot in outputs)
+            made = zip(outputs, partition.outputs, strict=True)
+            self.fresh.update((slot, partition.provider) for slot, value in made if place(value) == device)
         self.makers.update((value, f"{partition.name} ({label})") for value in partition.outputs)
         self._step(partition.name, label, function, inputs, outputs)
         for value in partition.outputs:
-            self._begin_copies(value, device)
+            self._begin_copies(value, place(value))
 
     def _rescue(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
@@ -135,7 +144,8 @@ class Linker:
             function = copy(function)  # elsewhere other values may be at home
         function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
         inputs += [self.slots[value, CPU] for value in function.at_home]
-        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
+        made = enumerate(partition.outputs)
+        self.rescued.update((value, (function, k, inputs)) for k, value in made if value not in partition.host_values)
         return function
 
     def _new(self, value: Value, device: Device) -> int:
@@ -170,7 +180,7 @@ class Linker:
         from ort_lite.compile.fallback import CarefulMover
         from ort_lite.compile.moving import Mover
 
-        function: CompiledPartition = (mover := Mover(value, hop, *self._ends(value, reader), self.inputs))
+        function: CompiledPartition = (mover := Mover(value, hop, *self._ends(value, reader), self.outer))
         given = [self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
         if self.forgiving:
             rescuer, index, slots = self.rescued.get(value, (None, 0, []))
@@ -206,8 +216,9 @@ class Linker:
         return {self.slots[value, there.inputs[value]]: (value, only) for value, only in (there.donations or {}).items()}
 
     def _is_async(self, hop: Hop) -> bool:
-        """Return False if a next provider may have to repeat the copy: such a copy blocks."""
-        return not self.forgiving and hasattr(hop.transfer, "copy_async")
+        """Return False for a copy that blocks: a next provider may have to repeat it, or it reads converted elements."""
+        converts = hop.narrows and hop.source == CPU
+        return not self.forgiving and not converts and hasattr(hop.transfer, "copy_async")
 
     def _begin_copies(self, value: Value, device: Device) -> None:
         for hop, reader in self.early.get((value, device), ()):
@@ -218,7 +229,7 @@ class Linker:
 
         found = self.begun.get((value, hop.destination))
         if found is None:
-            mover = AsyncMover(value, hop, *self._ends(value, reader), self.inputs)
+            mover = AsyncMover(value, hop, *self._ends(value, reader), self.outer)
             found = self.begun[value, hop.destination] = mover, self._slot(), self._slot()
             self._step(f"begin {_copy_name(value, hop)}", reader, mover.begin, [self.slots[value, hop.source]], found[1:])
         return found

@@ -1,14 +1,15 @@
 """Partitions that are compiled already: those of EPContext nodes, which `ort_lite.session.context` writes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from ort_lite.compile.moving import move_value
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph.graph import Value
-from ort_lite.partition.borders import route
+from ort_lite.partition.borders import route, transfers_of
 from ort_lite.provider.ask import ask, who
-from ort_lite.provider.context_nodes import BYTES
+from ort_lite.provider.context_nodes import BYTES, saved_host_places
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
 
@@ -46,14 +47,27 @@ class Refitted:
     def __init__(self, function: CompiledPartition, whole: Partition, partition: Partition) -> None:
         self._function = function
         place = {value: k for k, value in enumerate(partition.inputs)}
+        on_host = saved_host_places(partition.nodes[0])[0]
         self._inputs = [place.get(value) for value in whole.inputs]
-        self._constants = [None if value in place else _on_device(value, partition.provider) for value in whole.inputs]
+        self._constants = [
+            None if value in place else value.constant if k in on_host else _on_device(value, partition.provider)
+            for k, value in enumerate(whole.inputs)
+        ]
+        self._to_host = {
+            k: partial(_to_host, value, partition.provider)
+            for k, value in enumerate(whole.inputs)
+            if k in on_host and value in place and value not in partition.host_values
+        }
+        """The copies of values that are read both on the device and on the host."""
         self._outputs = [whole.outputs.index(value) for value in partition.outputs]
         self._count, self._name = len(whole.outputs), partition.name
 
     def __call__(self, inputs: Sequence[Any], *state: Any) -> list[Any]:
         pairs = zip(self._inputs, self._constants, strict=True)
-        results = self._function([constant if k is None else inputs[k] for k, constant in pairs], *state)
+        given = [constant if k is None else inputs[k] for k, constant in pairs]
+        for k, copy in self._to_host.items():
+            given[k] = copy(given[k])
+        results = self._function(given, *state)
         if len(results) != self._count:
             raise ProviderError(f"{self._name} returned {len(results)} values for the {self._count} outputs it was saved with")
         return [results[k] for k in self._outputs]
@@ -67,5 +81,9 @@ class Refitted:
 def _on_device(value: Value, provider: ExecutionProvider) -> Any:
     if value.constant is None or provider.device == CPU:
         return value.constant
-    transfers = [found for found in [ask(provider, "data_transfer")] if found is not None]
-    return move_value(value, value.constant, route(CPU, provider.device, transfers, value, who(provider)), who(provider))
+    way = route(CPU, provider.device, transfers_of([provider]), value, who(provider))
+    return move_value(value, value.constant, way, who(provider))
+
+
+def _to_host(value: Value, provider: ExecutionProvider, x: Any) -> Any:
+    return move_value(value, x, route(provider.device, CPU, transfers_of([provider]), value, who(provider)), who(provider))

@@ -43,12 +43,15 @@ def with_members(function: CompiledPartition) -> CompiledPartition:
 
 
 class Lending(Wrapper):
-    """A guarded partition on a device that takes donations or replays. Its results are memory of its own."""
+    """A guarded partition on a device that takes donations or replays. Its results are memory of its own.
+
+    A partition with host values does not replay: a recorded call has the addresses of the device alone.
+    """
 
     def __init__(self, function: CompiledPartition, partition: Partition, compiled: Any) -> None:
         self.function, self.partition, self.compiled = function, partition, compiled
         self.who = f"{partition.name} ({partition.provider.name})"
-        self.donates, self.replays = takes_donations(compiled), replays(compiled)
+        self.donates, self.replays = takes_donations(compiled), replays(compiled) and not partition.host_values
         self.into_memory = computes_into_memory(compiled)
         self.aliases = _check_aliases(self.who, partition, compiled) if declares_aliases(compiled) else {}
 

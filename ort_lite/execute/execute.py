@@ -1,18 +1,18 @@
 """Stage 6: run a compiled graph. Steps run in order, and each value is dropped after its last reader. A run keeps its own state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ort_lite.errors import OrtLiteError, RuntimeException, format_error
-from ort_lite.execute.results import Expected, check_results
+from ort_lite.execute.results import Expected, ExpectedHost, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory.sliced_copy import copy
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
-from ort_lite.provider.provider import CompiledPartition
+from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider
 from ort_lite.record import Record, field
 
 
@@ -189,9 +189,26 @@ class CompiledBody(Record, frozen=False):
 
     executable: Executable
     captures: tuple[Value, ...]
-    expected: Expected | None = None
-    """The checks of its arguments, unless its provider is `exact`."""
+    expected: Expected | ExpectedHost | None = None
+    """The checks of its arguments on the CPU, unless its provider is `exact`."""
     copies: "list[CompiledBody]" = field(default_factory=list)
+    on_device: Mapping[Value, ExecutionProvider] = field(default_factory=dict)
+    """The inputs, captures and outputs in the memory of the provider that calls the body."""
+
+    @property
+    def device(self) -> Device:
+        """The device of its values, but for those on the host."""
+        return next((provider.device for provider in self.on_device.values()), CPU)
+
+    @property
+    def host_inputs(self) -> frozenset[int]:
+        """The positions of NumPy arrays among inputs and captures."""
+        return frozenset(k for k, value in enumerate(self.executable.inputs) if value not in self.on_device)
+
+    @property
+    def host_outputs(self) -> frozenset[int]:
+        """The positions of NumPy arrays among outputs."""
+        return frozenset(k for k, value in enumerate(self.executable.outputs) if value not in self.on_device)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 
 from ort_lite.errors import ProviderError, RuntimeException, format_error
-from ort_lite.execute.results import Checked, Wrapper
+from ort_lite.execute.results import Checked, HostChecked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, lends, releases_state
 from ort_lite.provider.ask import ask
@@ -56,6 +56,8 @@ def guard_partition(
         from ort_lite.execute.device_memory import Allotted
 
         function = Allotted(function, partition, outer, memory)
+    if partition.host_values:
+        function = HostChecked(function, partition, outer)
     if provider.concurrency == "serial":
         function = _serial(function, partition, others)
     if not lending:

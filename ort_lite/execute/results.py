@@ -1,10 +1,10 @@
 """Checks of values that cross between providers, before anything reads them: native code trusts types and shapes.
 
-Values are checked when they leave a partition on the CPU, when they are copied out of a device's memory, and when they enter a
-body. Values of providers that are `exact` are not checked.
+Values are checked when they leave a partition on the CPU, or one on a device as host values, when they are copied out of a
+device's memory, and when they enter a body. Values of providers that are `exact` are not checked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,6 +50,35 @@ class Checked(Wrapper):
         own = inputs if len(inputs) == self._inputs else inputs[: self._inputs]
         results: Any = self.function([read_only(x) for x in own] if self._views else own)
         return self._expected(results, inputs)
+
+
+class HostChecked(Wrapper):
+    """A compiled partition on a device with read-only views of its host inputs and checked host outputs (see `Expected`).
+
+    The arrays or shapes of `witnesses` follow the inputs in each call.
+    """
+
+    def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value]) -> None:
+        provider, host = partition.provider, partition.host_values
+        self.function, self._inputs = function, len(partition.inputs)
+        self._takes_witnesses = bool(witnesses_of(function))
+        self.witnesses = witnesses(partition.outputs, outer)
+        self._given = [k for k, value in enumerate(partition.inputs) if value in host]
+        self._views = () if provider.writes_no_input else tuple(self._given)
+        self._who = f"{partition.name} ({provider.name})"
+        given = (*(partition.inputs[k] for k in self._given), *self.witnesses)
+        self._results = None if provider.exact else ExpectedHost(self._who, partition.outputs, host, given)
+        self._outputs = len(partition.outputs)
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        told_by = inputs[self._inputs :]
+        own = list(inputs if self._takes_witnesses else inputs[: self._inputs])
+        for k in self._views:
+            own[k] = read_only(own[k])
+        results = check_results(self.function(own), self._outputs, self._who)
+        if self._results is None:
+            return results
+        return self._results(results, [*(inputs[k] for k in self._given), *told_by])
 
 
 def witnesses_of(function: CompiledPartition) -> tuple[Value, ...]:
@@ -156,6 +185,24 @@ class Expected:
             wrong(x, type_, what)
 
         return plain(x, value.type, repr(value.name), True)
+
+
+class ExpectedHost:
+    """The expected types of those `values` that are in `host`; the others are in the memory of a device."""
+
+    def __init__(
+        self, who: str, values: Sequence[Value], host: Collection[Value], given: Sequence[Value] = (), verb: str = "returned"
+    ) -> None:
+        self._places = [k for k, value in enumerate(values) if value in host]
+        self._expected = Expected(who, [values[k] for k in self._places], given, verb)
+
+    def __call__(self, values: Sequence[Any], given: Sequence[Any] = ()) -> Sequence[Any]:
+        """Return the values, with plain arrays in place of host values that had to be converted."""
+        checked = self._expected([values[k] for k in self._places], given)
+        made = list(values)
+        for k, value in zip(self._places, checked, strict=True):
+            made[k] = value
+        return made
 
 
 class KnownShapes:

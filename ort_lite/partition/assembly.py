@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ort_lite.graph.graph import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
-from ort_lite.partition.borders import copies, transfers_of
+from ort_lite.partition.borders import body_values, copies, transfers_of, with_host_values
 from ort_lite.partition.claims import Claims, Group
-from ort_lite.provider.provider import ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, ExecutionProvider, Partition
 
 
 class Assembly:
@@ -20,6 +20,8 @@ class Assembly:
         self.counts = [0] * len(providers)
         self.placements: dict[Node, Placement] = {}
         self.earlier: dict[tuple[int, int], Reason] = {}
+        self.around: dict[Graph, tuple[int, Partition]] = {}
+        """The provider and partition that run the node of a body."""
 
     def assignment(self) -> Assignment:
         """Return the assignment of all levels."""
@@ -39,7 +41,9 @@ class Assembly:
             inputs, outputs = border.of(members)
             nodes = tuple(claims.nodes[k] for k in members)
             provider, nested = self.providers[group.provider], bool(claims.path)
-            partitions.append(Partition(name, provider, nodes, inputs, outputs, self.rules, nested=nested))
+            made = with_host_values(Partition(name, provider, nodes, inputs, outputs, self.rules, nested=nested))
+            partitions.append(made)
+            self.around.update((body, (group.provider, made)) for node in nodes for body in node.subgraphs())
             for k in members:
                 self._place(claims, k, group.provider, name)
         apart = [
@@ -47,8 +51,18 @@ class Assembly:
             for number in order
             if (group := claims.groups[number]).apart is not None
         ]
-        between = copies(claims.graph, partitions, self.transfers)
-        return Level(claims.graph, claims.path, tuple(partitions), between, tuple(apart))
+        on_device = self._body_values(claims, partitions)
+        homes = {value: provider.device for value, provider in on_device.items()}
+        wanted = {value: homes.get(value, CPU) for value in claims.graph.outputs}
+        between = copies(claims.graph, partitions, self.transfers, homes, wanted)
+        return Level(claims.graph, claims.path, tuple(partitions), between, tuple(apart), on_device)
+
+    def _body_values(self, claims: Claims, partitions: Sequence[Partition]) -> dict[Value, ExecutionProvider]:
+        """Return the values that cross the border of a body in the memory of a provider, which runs the node of the body."""
+        if claims.graph not in self.around:
+            return {}
+        index, around = self.around[claims.graph]
+        return body_values(around, claims.graph, partitions, claims.constraints.policies[index])
 
     def _name(self, group: Group) -> str:
         count = self.counts[group.provider]

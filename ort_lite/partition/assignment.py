@@ -14,7 +14,7 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.budgets import nbytes
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 COLUMNS = ("node", "operator", "runs on", "partition", "why not the others")
 
@@ -53,11 +53,12 @@ class Placement(Record):
 
 
 class Hop(Record):
-    """One move of a value between two memories."""
+    """One move of a value between two memories. `narrows`: its int64 elements are int32 in the one that is not the CPU's."""
 
     transfer: DataTransfer
     source: Device
     destination: Device
+    narrows: bool = False
 
 
 class Copy(Record):
@@ -86,7 +87,8 @@ class Apart(Record):
 class Level(Record):
     """One graph: the main one (`path` is ""), or the body of a control-flow node ("If 'a'.then_branch").
 
-    `partitions` are in the order in which they run; a partition's copies come just before it.
+    `partitions` are in the order in which they run; a partition's copies come just before it. Inputs, captures and outputs of a
+    body are on the CPU but for those `on_device`, which are in the memory of a provider.
     """
 
     graph: Graph
@@ -94,6 +96,7 @@ class Level(Record):
     partitions: tuple[Partition, ...]
     copies: tuple[Copy, ...]
     apart: tuple[Apart, ...]
+    on_device: Mapping[Value, ExecutionProvider] = field(default_factory=dict)
 
 
 def label_of(providers: Mapping[str, ExecutionProvider], provider: ExecutionProvider) -> str:
@@ -242,6 +245,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "nodes": [node.name for node in partition.nodes],
         "inputs": [value.name for value in partition.inputs],
         "outputs": [value.name for value in partition.outputs],
+        "host_values": [v.name for v in (*partition.inputs, *partition.outputs) if v in partition.host_values],
         "bytes": {value.name: _bytes(value) for value in (*partition.inputs, *partition.outputs)},
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
+from ort_lite.graph.graph import Value
 from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.provider.hardware import Hardware
@@ -166,7 +167,7 @@ def _all(*classes: type) -> Callable[[Any], bool]:
 
 
 _OPTIONS = frozenset({"configure", "set_dynamic_options"})
-_LISTS = frozenset({"get_capability", "end_profiling", "fusions", "hardware", "shape_rules", "schemas"})
+_LISTS = frozenset({"get_capability", "end_profiling", "fusions", "hardware", "host_values", "shape_rules", "schemas"})
 _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
     "fusions": (_all(str, LocalRule, GraphPass), "names of transforms, or rules and passes"),
@@ -174,6 +175,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "supported_devices": (_devices, "a dict from Devices to dicts of options"),
     "shape_rules": (_lists_rules, "what @shape_rule makes"),
     "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),
+    "host_values": (_all(Value), "inputs and outputs of the partition"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
     from ort_lite.transform.contract import Transform
 
-API_VERSION = "1.0"
+API_VERSION = "1.1"
 """The version of this contract. The first number changes with breaking changes, the second with additions."""
 
 
@@ -107,10 +107,27 @@ class Body(Protocol):
     """A compiled nested graph, for the provider that runs its If, Loop or Scan node.
 
     `captures` lists the outer values that a call needs besides the inputs, in order and without constants. All values are on
-    the CPU. An output may be an input, a capture or a constant. Several threads may call a body at once. A provider that
-    compiled every step itself can execute `steps` without calling the body; `result_slots` holds each output's number, or the
-    constant that it is.
+    the CPU unless `device` is another one. An output may be an input, a capture or a constant. Several threads may call a body
+    at once. A provider that compiled every step itself can execute `steps` without calling the body; `result_slots` holds each
+    output's number, or the constant that it is.
+
+    `device` is the provider's own if the provider overrides `host_values`, runs every partition of the body as well, and no
+    other provider takes over when one fails in a run. The body then takes and returns values in the memory of that device, but
+    for those at `host_inputs` and `host_outputs`. A capture is where the partition around the body has it: on the CPU if it is
+    one of that partition's `host_values`.
     """
+
+    @property
+    def device(self) -> Device:
+        """The device of the values that a call takes and returns."""
+
+    @property
+    def host_inputs(self) -> frozenset[int]:
+        """The positions of NumPy arrays among the inputs and the captures, which follow them. On the CPU, all of them."""
+
+    @property
+    def host_outputs(self) -> frozenset[int]:
+        """The positions of NumPy arrays among the outputs. On the CPU, all of them."""
 
     @property
     def captures(self) -> tuple[Value, ...]:
@@ -168,6 +185,12 @@ class Partition(Record, eq=False):
     """Compiled nested graphs of the partition's control-flow nodes, except those that are claimed `whole`."""
     nested: bool = False
     """True for a partition of a body. The surrounding partitions are compiled after it."""
+    host_values: frozenset[Value] = frozenset()
+    """The inputs and outputs that are NumPy arrays on the CPU although the provider has a device."""
+
+    def device_of(self, value: Value) -> Device:
+        """Return the device of an input or output."""
+        return CPU if value in self.host_values else self.provider.device
 
     @property
     def constants(self) -> tuple[Value, ...]:
@@ -252,6 +275,9 @@ class ExecutionProvider:
             outputs unchecked, so set it only if the provider's own code guarantees them.
         writes_no_input: True passes writable arrays instead of read-only views. The provider must neither change nor return an
             input array.
+        narrows_int64: True if int64 values are int32 in the memory of its device. ort_lite converts them when it copies: an
+            error names a number that does not fit. Host values stay int64, and so do constants until the provider converts them
+            (`ort_lite.provider.narrowing`).
 
     A hook that a class does not override costs nothing. Run hooks are called for providers that have a partition.
     """
@@ -264,6 +290,7 @@ class ExecutionProvider:
     config_keys: ClassVar[Collection[str]] = ()
     exact: ClassVar[bool] = False
     writes_no_input: ClassVar[bool] = False
+    narrows_int64: ClassVar[bool] = False
     device: Device = CPU
 
     def __init__(self, **options: Any) -> None:
@@ -322,6 +349,15 @@ class ExecutionProvider:
     def get_options(self) -> dict[str, Any]:
         """Return the options in force, for `InferenceSession.get_provider_options`."""
         return {}
+
+    def host_values(self, partition: Partition) -> Collection[Value]:
+        """Return the inputs and outputs of a partition that are NumPy arrays on the CPU although the provider has a device.
+
+        Shapes, axes and sizes are typical: the host computes with them anyway. No copy is made for them. Asked once per
+        partition, before `compile` and before copies are planned, if the provider has a device and was written for version 1.1
+        or later of the contract. `partition.bodies` is still empty. Saved partitions are not asked about again.
+        """
+        return ()
 
     # Before partitioning
 

@@ -6,7 +6,7 @@
 
 `source` names the provider that serialized the partition. Only that provider is offered the node; of several instances, the one
 whose label starts `partition_name`. With `embed_mode` 0, `ep_cache_context` is the name of a file next to the model, and
-`notes` hold the size and fingerprint of that file.
+`notes` hold the size and fingerprint of that file. Behind them are the positions of inputs and outputs that are host values.
 """
 
 import os
@@ -22,7 +22,7 @@ from ort_lite.graph.released import check_there
 from ort_lite.native.digest import digest
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.ask import ask
-from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context
+from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, host_note, is_context, note_host_values
 from ort_lite.provider.provider import CompiledPartition, Partition
 from ort_lite.session.older_opsets import bring_to_imports
 
@@ -44,7 +44,7 @@ def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = No
                     data = files.whole(name, str(node)) if read is None else read(name)
                     contents[name] = data.decode(*BYTES), fingerprint(data)
                 text, found = contents[name]
-                saved = str(node.attr("notes", ""))
+                saved = str(node.attr("notes", "")).partition("; ")[0]
                 if saved.startswith(_NOTES) and saved != found:
                     raise InvalidGraph(
                         f"{node} ({node.attr('source', '')}): the file {name!r} has {found.removeprefix(_NOTES)}; "
@@ -59,6 +59,10 @@ _NOTES = "context of "
 def fingerprint(data: bytes) -> str:
     """Return the fingerprint of a context file as stated in `notes`."""
     return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
+
+
+def _notes(node: Node, data: bytes) -> str:
+    return "; ".join(filter(None, [fingerprint(data), host_note(node)]))
 
 
 def save_with_contexts(model: Model, path: str, embed: bool) -> None:
@@ -97,7 +101,7 @@ def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
             staged[temporary] = whole
             with open(temporary, "xb") as file:
                 file.write(data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=fingerprint(data))
+            _set(node, ep_cache_context=name, embed_mode=0, notes=_notes(node, data))
 
 
 def context_name(stem: str, node: Node) -> str:
@@ -112,7 +116,7 @@ def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> No
             data = str(node.attr("ep_cache_context")).encode(*BYTES)
             name = context_name(stem, node)
             write(name, data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=fingerprint(data))
+            _set(node, ep_cache_context=name, embed_mode=0, notes=_notes(node, data))
 
 
 def _beside(path: str) -> str:
@@ -181,6 +185,8 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, version: 
         "partition_name": partition.name,
         "ep_sdk_version": version,
     }
+    if note := note_host_values(partition.inputs, partition.outputs, partition.host_values):
+        attributes["notes"] = note
     inputs = [mapping[value] for value in partition.inputs]
     made = Node(OPERATOR, inputs, new, attributes, domain=DOMAIN, version=1, name=partition.name)
     home.append(made)

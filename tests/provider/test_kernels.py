@@ -273,3 +273,79 @@ def test_each_kernel_is_timed_in_profile_and_timeline() -> None:
     timed = [event["node"] for event in document["timeline"]["events"] if event["category"] == "Kernel"]
     assert timed == ["Abs_0", "Neg_0"]
     assert sorted(document["costs"]) == ["Abs_0", "Neg_0"]
+
+
+class Trays(KernelProvider):
+    """Sizes are computed on the host, everything else in Boxes. It counts copies."""
+
+    name = "TraysExecutionProvider"
+    device = Device("box")
+    kernels = KernelRegistry()
+    kernels.add("Abs", lambda x: Box(Device("box"), np.abs(x.open(Device("box")))))
+    kernels.add("Shape", lambda x: np.array(x.open(Device("box")).shape), host_outputs=(0,))
+    kernels.add("Gather", lambda x, i: np.asarray(x[i]), host_inputs=(0, 1), host_outputs=(0,))
+    kernels.add("Concat", lambda *parts: np.concatenate(parts), host_inputs=range(9), host_outputs=(0,))
+    kernels.add("Reshape", lambda x, to: Box(Device("box"), x.open(Device("box")).reshape(to)), host_inputs=(1,))
+    kernels.add("Cast", lambda x: Box(Device("box"), x.open(Device("box")).astype(np.float32)))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved: list[str] = []
+
+    def data_transfer(self) -> DataTransfer:
+        return Noting(self.moved)
+
+
+class Noting(BoxTransfer):
+    def __init__(self, moved: list[str]) -> None:
+        super().__init__(Device("box"))
+        self.moved = moved
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        self.moved.append(f"{source} -> {destination}")
+        return super().copy(value, source, destination)
+
+
+SIZES = """(float[A, B, C] x) => (float[M, N] y, int64[P] to) <int64[1] one = {1}, int64[1] rest = {-1}> {
+    s = Shape(x)
+    first = Gather<axis = 0>(s, one)
+    to = Concat<axis = 0>(first, rest)
+    a = Abs(x)
+    y = Reshape(a, to)
+}"""
+
+
+def test_sizes_stay_on_the_host() -> None:
+    trays = Trays()
+    session = ort_lite.InferenceSession(proto(SIZES), plain(), providers=[trays, CpuStandIn()])
+    x = np.ones((2, 3, 4), np.float32)
+    y, to = session.run(None, {"x": -x})
+    assert (y.shape, to.tolist()) == ((3, 8), [3, -1])
+    assert trays.moved == ["cpu:0 -> box:0", "box:0 -> cpu:0"], "x and y alone: constants that the host reads stay there"
+
+
+def test_a_value_that_both_sides_read_is_copied_once() -> None:
+    text = (
+        "(int64[2] s, float[N] x) => (float[A, B] y, float[2] c) { y = Reshape(x, s)  z = Reshape(x, s)  c = Cast<to = 1>(s) }"
+    )
+    trays = Trays()
+    session = ort_lite.InferenceSession(proto(text), plain(), providers=[trays, CpuStandIn()])
+    y, c = session.run(None, {"s": np.array([2, 3]), "x": np.ones(6, np.float32)})
+    assert (y.shape, c.tolist()) == ((2, 3), [2, 3])
+    assert trays.moved == ["cpu:0 -> box:0"] * 2 + ["box:0 -> cpu:0"] * 3
+
+
+@pytest.mark.parametrize("kind", ["old", "wrapping"])
+def test_a_class_of_version_1_0_or_that_compiles_by_itself_has_no_host_values(kind: str) -> None:
+    class Old(Trays):
+        api_version = "1.0"
+
+    class Wrapping(Trays):
+        def compile(self, partitions: Any) -> Any:
+            return [lambda inputs, chain=chain: chain(inputs) for chain in super().compile(partitions)]
+
+    trays = Old() if kind == "old" else Wrapping()
+    session = ort_lite.InferenceSession(proto(SIZES), plain(), providers=[trays, CpuStandIn()])
+    y, to = session.run(None, {"x": np.ones((2, 3, 4), np.float32)})
+    assert (y.shape, to.tolist()) == ((3, 8), [3, -1])
+    assert trays.moved == ["cpu:0 -> box:0", "cpu:0 -> box:0", "box:0 -> cpu:0", "box:0 -> cpu:0"]

@@ -368,9 +368,9 @@ def test_spec_5_15_a_provider_with_a_layout_of_its_own_converts_at_its_border() 
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("1.7", "was written for provider API 1.7; this ort-lite has 1.0: update ort-lite"),
-        ("0.9", "was written for provider API 0.9; this ort-lite has 1.0: install a newer release of the provider"),
-        ("one", "api_version is 'one'; expected one such as '1.0'"),
+        ("1.7", "was written for provider API 1.7; this ort-lite has 1.1: update ort-lite"),
+        ("0.9", "was written for provider API 0.9; this ort-lite has 1.1: install a newer release of the provider"),
+        ("one", "api_version is 'one'; expected one such as '1.1'"),
         (API_VERSION, ""),
     ],
 )

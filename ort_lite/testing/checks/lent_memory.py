@@ -26,7 +26,7 @@ def _findings(kit: Kit, check: str, able: Callable[[Any], bool], calls: "type[_L
     found = []
     for name, session, feed in device_sessions(kit):
         for partition, compiled in fed_partitions(kit, session, feed):
-            if able(compiled):
+            if able(compiled) and not (check == "replay" and partition.host_values):
                 texts = call_for(partial(_problems, calls, partition, compiled, feed))
                 texts = [format_exception(texts)] if isinstance(texts, Exception) else texts
                 found += [Finding(check, name, text) for text in dict.fromkeys(texts)]
@@ -53,8 +53,9 @@ class _LentCalls(DeviceCalls):
         inputs, memory = self.inside(arrays)
         allocator = provider.allocator()
         if allocator is not None:
-            for value, handle in zip(inputs, memory, strict=False):
-                free_with(value, allocator, handle, "the kit", provider.device)
+            for value, handle in zip(inputs, memory, strict=True):
+                if handle is not None:
+                    free_with(value, allocator, handle, "the kit", provider.device)
         return inputs, memory
 
     def results(self, inputs: Sequence[Any], state: Sequence[Any]) -> list[Any]:
@@ -64,8 +65,8 @@ class _LentCalls(DeviceCalls):
 class _Donations(_LentCalls):
     def lent_problems(self, feed: Mapping[str, Any], state: Sequence[Any]) -> Iterator[str]:
         arrays, others = self.operands(feed)
-        expected = self.read(self.results(self.owned(arrays)[0], state))
-        every = range(len(arrays))
+        expected = self.read(self.results(self.owned(arrays)[0], state), self.host_outputs)
+        every = [k for k, on_host in enumerate(self.host_inputs) if not on_host]
         for donated in (frozenset(every), *(frozenset([k]) for k in every)):
             yield from self._donate(donated, arrays, others, expected, state)
         aliases = dict(self._compiled.aliases) if declares_aliases(self._compiled) else {}
@@ -78,22 +79,22 @@ class _Donations(_LentCalls):
         inputs, memory = self.owned(arrays)
         made = list(self._compiled.call_donating(inputs, donated, *state))
         kept = [k for k in range(len(arrays)) if k not in donated]
-        if self.read(made) != expected:
+        if self.read(made, self.host_outputs) != expected:
             yield "call_donating gives another result than a call"
             return
-        if self.read([inputs[k] for k in kept]) != [arrays[k].tobytes() for k in kept]:
+        if self.read([inputs[k] for k in kept], [self.host_inputs[k] for k in kept]) != [arrays[k].tobytes() for k in kept]:
             yield "call_donating wrote to an input that was not donated"
-        if any(y is inputs[k] for y in made for k in kept):
+        if any(y is inputs[k] for y in made for k in kept if not self.host_inputs[k]):
             yield "call_donating returned an input that was not donated"
         if len(set(map(id, made))) < len(made):
             yield "call_donating returned one value for two outputs"
-        if memory:
+        if _is_lent(memory):
             self.overwrite_memory([memory[k] for k in kept], [others[k] for k in kept])
-        if self.read(made) != expected:
+        if self.read(made, self.host_outputs) != expected:
             yield "call_donating computed a result in the memory of an input that was not donated"
         inputs.clear()
         reused = [self.owned(others) for _ in range(2)]
-        if self.read(made) != expected:
+        if self.read(made, self.host_outputs) != expected:
             yield "what call_donating returned lies in memory that a donated input gave back; it must keep the input alive"
         del reused
 
@@ -101,10 +102,10 @@ class _Donations(_LentCalls):
         """Check that output `y` is in the memory of input `x`: what is written there is what it contains."""
         inputs, memory = self.owned(arrays)
         made = self._compiled.call_donating(inputs, frozenset([x]), *state)
-        if made[y] is inputs[x] or not memory:
+        if made[y] is inputs[x] or memory[x] is None:
             return
         self.overwrite_memory([memory[x]], [others[x]])
-        if self.read([made[y]]) != [others[x].tobytes()]:
+        if self.read([made[y]], [False]) != [others[x].tobytes()]:
             yield f"aliases says that output {y} is computed in the memory of input {x}, and it is not"
 
 
@@ -113,20 +114,22 @@ class _Replays(_LentCalls):
         arrays, others = self.operands(feed)
         inputs, memory = self.owned(arrays)
         outputs = self.results(inputs, state)
-        expected = self.read(outputs)
-        differs = self.read(self.results(self.owned(others)[0], state))
+        expected = self.read(outputs, self.host_outputs)
+        differs = self.read(self.results(self.owned(others)[0], state), self.host_outputs)
         replay = self._compiled.capture(inputs, outputs, *state)
-        if self.read(outputs) != expected:
+        if self.read(outputs, self.host_outputs) != expected:
             yield "capture gives another result than a call"
             return
         between = self.results(self.owned(arrays)[0], state)
         self._overwrite(inputs, memory, others)
         replay(inputs, outputs, *state)
-        if self.read(outputs) != (differs if memory or self._overwrites else expected):
+        if self.read(outputs, self.host_outputs) != (differs if _is_lent(memory) or self._overwrites else expected):
             yield "a replay gives another result than a call"
-        if self.read(between) != expected:
+        if self.read(between, self.host_outputs) != expected:
             yield "a replay changed what another call returned"
-        if self.read(inputs) != [x.tobytes() for x in (others if memory or self._overwrites else arrays)]:
+        if self.read(inputs, self.host_inputs) != [
+            x.tobytes() for x in (others if _is_lent(memory) or self._overwrites else arrays)
+        ]:
             yield "a replay wrote to an input"
 
     @property
@@ -135,8 +138,13 @@ class _Replays(_LentCalls):
 
     def _overwrite(self, inputs: Sequence[Any], memory: Sequence[Any], arrays: Sequence[Any]) -> None:
         """Put other contents into the memory of the inputs."""
-        if memory:
+        if _is_lent(memory):
             self.overwrite_memory(memory, arrays)
         elif self._overwrites:
             for value, array in zip(inputs, arrays, strict=True):
                 self._way.overwrite(array, CPU, self._device, value)
+
+
+def _is_lent(memory: Sequence[Any]) -> bool:
+    """Return True if values have handles of the provider's allocator."""
+    return any(handle is not None for handle in memory)

@@ -98,7 +98,7 @@ class _Bisection:
                 raise compiled
             function = guard_partition(part, compiled)
             try:
-                results = function([moved(v, self.values[v], CPU, provider.device) for v in part.inputs])
+                results = function([moved(v, self.values[v], CPU, part.device_of(v)) for v in part.inputs])
             finally:
                 close(function)
             got = self.reference.to_host(part, part.outputs, results)

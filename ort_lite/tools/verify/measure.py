@@ -89,7 +89,7 @@ class _Stand:
             if isinstance(compiled, Exception):
                 return None
             function = guard_partition(part, compiled)
-            given = [self._reference.move(v, self._values[v], CPU, provider.device) for v in part.inputs]
+            given = [self._reference.move(v, self._values[v], CPU, part.device_of(v)) for v in part.inputs]
             try:
 
                 def run() -> None:

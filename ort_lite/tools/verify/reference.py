@@ -11,12 +11,12 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.partition.borders import route
+from ort_lite.partition.borders import Transfers, route, with_host_values
 from ort_lite.plugins.plugins import traits
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
-from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, Body, Device, ExecutionProvider, Partition
 from ort_lite.provider.subgraph import subgraph
 from ort_lite.session.prepare import prepare
 
@@ -53,7 +53,7 @@ class Reference:
         model: Model,
         cpu: ExecutionProvider,
         bodied: Sequence[Graph],
-        transfers: Sequence[DataTransfer],
+        transfers: Transfers,
         options: SessionOptions,
     ) -> None:
         self._model, self._cpu, self._bodied, self._transfers = model, cpu, frozenset(bodied), transfers
@@ -91,8 +91,7 @@ class Reference:
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
         """Return the values of a partition in host memory."""
-        device = partition.provider.device
-        return [self.move(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
+        return [self.move(value, x, partition.device_of(value), CPU) for value, x in zip(values, given, strict=True)]
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         with self._lock:
@@ -136,4 +135,12 @@ def part_of(
     read = dict.fromkeys(v for node in nodes for v in node.reads() if v is not None and v.constant is None)
     first = [value for value in partition.inputs if value in read]
     rest = [value for value in read if value not in made and value not in partition.inputs]
-    return partition.replace(name=name, nodes=tuple(nodes), inputs=(*first, *rest), outputs=tuple(outputs), bodies=bodies)
+    part = partition.replace(
+        name=name,
+        nodes=tuple(nodes),
+        inputs=(*first, *rest),
+        outputs=tuple(outputs),
+        bodies=bodies,
+        host_values=frozenset(),
+    )
+    return with_host_values(part)

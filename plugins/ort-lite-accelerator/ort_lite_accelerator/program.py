@@ -21,8 +21,12 @@ CONVOLUTIONS = ("Conv", "FusedConv")
 ELEMENTWISE = ("Add", "Mul", "Relu")
 """Kernels that may write their result over an operand of its shape."""
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "Concat": {"axis": 0},
     "Flatten": {"axis": 1},
+    "Gather": {"axis": 0},
     "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
+    "Reshape": {"allowzero": 0},
+    "Shape": {"start": 0, "end": None},
 }
 
 
@@ -91,7 +95,7 @@ def compile_program(partition: Partition) -> CardProgram:
     inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
     for node in partition.nodes:
-        operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
+        operands = [numbers.operand(node, k) for k in range(len(node.inputs))]
         kernel = node.op_type.removeprefix("Fused")
         rows.append(CardInstruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
     outputs = [numbers.of(value) for value in partition.outputs]
@@ -116,8 +120,6 @@ def _settings(node: Node) -> dict[str, Any]:
         ones = [1] * len(window)
         defaults: dict[str, Any] = {"pads": [0, 0] * len(window), "strides": ones, "dilations": ones, "relu": 0}
         found |= {"window": window, **{name: node.attr(name, default) for name, default in defaults.items()}}
-    elif node.op_type == "Reshape" and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        found |= {"shape": node.inputs[1].constant.tolist(), "allowzero": node.attr("allowzero", 0)}
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
@@ -137,7 +139,7 @@ def find_aliases(program: CardProgram, partition: Partition) -> dict[int, int]:
 class CardGraph:
     """A recorded call: instructions with the addresses of operands and results, and the tensors at these addresses."""
 
-    def __init__(self, tensors: Sequence[CardTensor]) -> None:
+    def __init__(self, tensors: Sequence[CardTensor | Array]) -> None:
         self._steps: list[tuple[CardInstruction, list[Array | None], Array]] = []
         self._tensors = tensors
 
@@ -152,7 +154,10 @@ class CardGraph:
 
 
 class CardExecutable:
-    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
+    """A program loaded on a card. Its states are streams.
+
+    Constants are copied to the card once, and all results stay there, but for int64 values, which are arrays on the host.
+    """
 
     def __init__(
         self,
@@ -165,7 +170,7 @@ class CardExecutable:
         self.aliases = aliases or {}
         self._places = {program.outputs[y]: program.inputs[x] for y, x in self.aliases.items()}
         self._arena = arena
-        self._constants = {k: store(array, arena) for k, array in program.constants.items()}
+        self._constants = {k: x if x.dtype == np.int64 else store(x, arena) for k, x in program.constants.items()}
 
     def create_state(self) -> CardStream:
         """Create the stream of a thread."""
@@ -175,54 +180,59 @@ class CardExecutable:
         """Free the scratch memory of a stream."""
         state.release()
 
-    def __call__(self, inputs: Sequence[CardTensor], state: CardStream) -> list[CardTensor]:
+    def __call__(self, inputs: Sequence[CardTensor | Array], state: CardStream) -> list[CardTensor | Array]:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
-    def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
+    def into_memory(
+        self, inputs: Sequence[CardTensor | Array], memory: Sequence[Chunk | None], state: CardStream
+    ) -> list[CardTensor | Array]:
         """Run the program and write outputs into chunks that ort_lite allocated from the arena.
 
-        An output without a chunk, because its size was not known before the run, allocates its own.
+        An output without a chunk, because its size was not known before the run, allocates its own. Host values have none.
         """
         return self._run(inputs, dict(zip(self.program.outputs, memory, strict=True)), frozenset(), state)
 
-    def call_donating(self, inputs: Sequence[CardTensor], donated: frozenset[int], state: CardStream) -> list[CardTensor]:
+    def call_donating(
+        self, inputs: Sequence[CardTensor | Array], donated: frozenset[int], state: CardStream
+    ) -> list[CardTensor | Array]:
         """Run the program and write results of elementwise instructions over donated inputs that nothing reads later."""
         return self._run(inputs, {}, frozenset(self.program.inputs[k] for k in donated), state)
 
     def capture(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> CardGraph:
         """Run the program into the outputs and record it. Intermediate results live as long as the recording."""
-        values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        values: dict[int, CardTensor | Array] = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         given = dict(zip(self.program.outputs, outputs, strict=True))
-        made: list[CardTensor] = [*values.values(), *outputs]
+        made: list[CardTensor | Array] = [*values.values(), *outputs]
         graph = CardGraph(made)
         for one in self.program.instructions:
-            operands = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            operands = [None if k < 0 else _seen(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):
-                y = np.asarray(KERNELS[one.kernel](state, one.settings, *operands), np.float32)
-            values[one.result] = given.get(one.result) or store(y, self._arena)
-            on_card(values[one.result])[...] = y
+                y = KERNELS[one.kernel](state, one.settings, *operands)
+            if y.dtype == np.int64:
+                values[one.result] = np.array(y)
+            else:
+                values[one.result] = given.get(one.result) or store(np.asarray(y, np.float32), self._arena)
+                _seen(values[one.result])[...] = y
             made.append(values[one.result])
-            graph.add(one, operands, on_card(values[one.result]))
+            graph.add(one, operands, _seen(values[one.result]))
         return graph
 
     def _run(
-        self, inputs: Sequence[CardTensor], given: Mapping[int, Chunk | None], donated: frozenset[int], state: CardStream
-    ) -> list[CardTensor]:
+        self,
+        inputs: Sequence[CardTensor | Array],
+        given: Mapping[int, Chunk | None],
+        donated: frozenset[int],
+        state: CardStream,
+    ) -> list[CardTensor | Array]:
         """Run the program. `given` has chunks for results, `donated` the inputs that may be overwritten, by number."""
         events = run_events()
-        values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        values: dict[int, CardTensor | Array] = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin = perf_counter_ns()
-            arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            arrays = [None if k < 0 else _seen(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            y = np.asarray(y, np.float32)
-            place = self._place(one, donated, values, y.shape)
-            if place is None:
-                values[one.result] = store(y, self._arena, given.get(one.result))
-            else:
-                on_card(place)[...] = y
-                values[one.result] = place
+            values[one.result] = self._kept(one, y, donated, values, given.get(one.result))
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)
@@ -230,22 +240,38 @@ class CardExecutable:
                 del values[k]
         return [values[k] for k in self.program.outputs]
 
-    def _place(
-        self, one: CardInstruction, donated: frozenset[int], values: Mapping[int, CardTensor], shape: tuple[int, ...]
-    ) -> CardTensor | None:
-        """Return the donated operand over which an instruction writes its result, the declared one first."""
-        if one.kernel not in ELEMENTWISE or not donated:
-            return None
-        able = [k for k in one.operands if k in donated and k in one.last and values[k].shape == shape]
+    def _kept(
+        self,
+        one: CardInstruction,
+        y: Array,
+        donated: frozenset[int],
+        values: Mapping[int, CardTensor | Array],
+        chunk: Chunk | None,
+    ) -> CardTensor | Array:
+        """Return a result where it stays: on the host, over a donated operand, the declared one first, or in memory of its own."""
+        if y.dtype == np.int64:
+            return np.array(y)
+        y = np.asarray(y, np.float32)
+        able = [k for k in one.operands if k in donated and k in one.last and values[k].shape == y.shape]
+        if one.kernel not in ELEMENTWISE or not able:
+            return store(y, self._arena, chunk)
         declared = self._places.get(one.result)
-        return None if not able else values[declared if declared in able else able[0]]
+        place = values[declared if declared in able else able[0]]
+        assert isinstance(place, CardTensor)  # host values are never donated
+        on_card(place)[...] = y
+        return place
 
     def to_bytes(self) -> bytes:
         """Serialize the program with its constants."""
-        constants = {k: on_card(x) for k, x in self._constants.items()}
+        constants = {k: _seen(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
         """Return facts for `explain()`."""
         held = sum(x.nbytes for x in self._constants.values())
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}
+
+
+def _seen(x: CardTensor | Array) -> Array:
+    """Return a value as the kernels see it: a tensor on the card, or a host value."""
+    return on_card(x) if isinstance(x, CardTensor) else x
