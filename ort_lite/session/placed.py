@@ -14,7 +14,7 @@ from ort_lite.compile.linking import DeviceSlots, Linker
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.execute.donation import Donations
-from ort_lite.execute.execute import Executable
+from ort_lite.execute.execute import Call, Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.replay import KeptMemory
 from ort_lite.execute.results import KnownShapes
@@ -69,12 +69,12 @@ class ReadyOnDevices(Ready):
         self._homes = {value.name: p.provider.device for p in partitions for value in p.outputs if p.provider.device != CPU}
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
     ) -> list[Any]:
-        """Run the model. Inputs may be values on devices."""
+        """Run the model. Inputs may be values on devices; `call` is for runs without."""
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
             return self.run_on_devices(output_names, input_feed, run_options, {})
-        return super().run(output_names, input_feed, run_options)
+        return super().run(output_names, input_feed, run_options, *call)
 
     def run_on_devices(
         self,
