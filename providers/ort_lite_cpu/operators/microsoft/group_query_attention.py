@@ -157,36 +157,27 @@ def append(
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length exceeds `total`, which is at most `length`.
     If y is the memory of past, only the new rows are written.
     """
-    rows, size = g.rows, g.size
-    if address(past) == address(y):
-        for job in span(g.batch * g.heads * rows, part, parts):
-            t, h, b = job % rows, job // rows % g.heads, job // rows // g.heads
-            end = int(read_once(lengths, b)) + 1
-            first = end - rows if later else 0
-            if first < 0 or end < 1 or end > total or first + rows > length:
-                return failure_status(INDEX_OUT_OF_RANGE, b)
-            source = g.x_at + b * g.x_batch + h * g.x_head + t * g.x_row
-            place = ((b * g.heads + h) * length + first + t) * size
-            for i in range(size):
-                y[place + i] = new[source + i]
-        return OK
-    for job in span(g.batch * g.heads * length, part, parts):
-        t, h, b = job % length, job // length % g.heads, job // length // g.heads
+    rows, size, whole = g.rows, g.size, address(past) != address(y)
+    turns = length if whole else rows
+    for job in span(g.batch * g.heads * turns, part, parts):
+        h, b = job // turns % g.heads, job // turns // g.heads
         end = int(read_once(lengths, b)) + 1
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
             return failure_status(INDEX_OUT_OF_RANGE, b)
+        t = job % turns if whole else first + job % turns
+        place = ((b * g.heads + h) * length + t) * size
         if first <= t < first + rows:
             source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(size):
-                y[job * size + i] = new[source + i]
+                y[place + i] = new[source + i]
         elif t < min(first, before):
             source = ((b * g.heads + h) * before + t) * size
             for i in range(size):
-                y[job * size + i] = past[source + i]
+                y[place + i] = past[source + i]
         else:
             for i in range(size):
-                y[job * size + i] = like(y, 0)
+                y[place + i] = like(y, 0)
     return OK
 
 
