@@ -165,8 +165,10 @@ def append(
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
             return failure_status(INDEX_OUT_OF_RANGE, b)
-        t = job % turns if whole else first + job % turns
-        place = ((b * g.heads + h) * length + t) * size
+        t, place = job % turns, job * size
+        if not whole:
+            t += first
+            place = ((b * g.heads + h) * length + t) * size
         if first <= t < first + rows:
             source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
             for i in range(size):
