@@ -75,7 +75,7 @@ class Linker:
         self.donating: dict[int, Donating] = {}
         """Partitions that take donations, by their place in the steps."""
         self.fresh: dict[int, ExecutionProvider | None] = {}
-        """The slots of values with memory of their own, and the provider whose partition made them; None for a copy."""
+        """The slots of values on devices with memory of their own, and the provider whose partition made them; None for a copy."""
         self.readers = {p.name: p.provider for p in level.partitions}
         self._sort_copies()
 
@@ -191,7 +191,8 @@ class Linker:
     def _copied(self, value: Value, hop: Hop, reader: str, function: CompiledPartition, given: Sequence[int]) -> None:
         """Add the step that ends a copy."""
         slot = self._new(value, hop.destination)
-        self.fresh[slot] = None
+        if hop.destination != CPU:
+            self.fresh[slot] = None
         self._step(_copy_name(value, hop), reader, function, given, [slot], _route(hop))
 
     def _may_donate(self) -> bool:

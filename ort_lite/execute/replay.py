@@ -1,6 +1,7 @@
 """The memory of a binding between runs, so that partitions capture a call once and replay it (see `Replays`)."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -9,6 +10,7 @@ from ort_lite.execute.execute import Call, Executable, Step, call_step
 from ort_lite.execute.results import Wrapper
 from ort_lite.provider.ask import format_answer
 from ort_lite.provider.compiled import Replay
+from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record
 
 
@@ -71,7 +73,7 @@ class KeptMemory:
             return results
         if last.step is None:
             last.outputs = outputs
-            last.step = step.replace(function=_Repeated(step, lending, own, outputs))
+            last.step = step.replace(function=_replace(step.function, lending, _Repeated(lending, own, outputs)))
         results = call_step(last.step, inputs)
         self._last[step.name] = last
         return results
@@ -89,11 +91,21 @@ class KeptMemory:
         return found
 
 
+def _replace(function: Any, lending: Lending, by: CompiledPartition) -> CompiledPartition:
+    """Return the function of a step with another partition in its wrappers."""
+    if function is lending:
+        return by
+    made = copy(function)
+    made.function = _replace(function.function, lending, by)
+    found: CompiledPartition = made
+    return found
+
+
 class _Repeated(Wrapper):
     """A call that is captured the first time and replayed later, behind the guards of the partition."""
 
-    def __init__(self, step: Step, lending: Lending, inputs: Sequence[Any], outputs: list[Any]) -> None:
-        self.function, self._lending, self._inputs, self._outputs = step.function, lending, inputs, outputs
+    def __init__(self, lending: Lending, inputs: Sequence[Any], outputs: list[Any]) -> None:
+        self.function, self._lending, self._inputs, self._outputs = lending.function, lending, inputs, outputs
         self._replay: Replay | None = None
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:

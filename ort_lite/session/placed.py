@@ -72,7 +72,7 @@ class ReadyOnDevices(Ready):
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
     ) -> list[Any]:
-        """Run the model. Inputs may be values on devices."""
+        """Run the model. Inputs may be values on devices; `call` is for runs without."""
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
             return self.run_on_devices(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options, *call)

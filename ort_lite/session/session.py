@@ -146,8 +146,7 @@ class Session:
             output_names: names of outputs, in the order of the results.
             input_feed: values by input name.
             run_options: options of this run.
-            verify: "partition" or a Verification: also run each partition of another provider on the CPU provider with the same
-                inputs, and compare (see `ort_lite.tools.verify`).
+            verify: "partition" or a Verification: also run each partition of another provider on the CPU provider, and compare.
             timeout: a limit in seconds; a smaller one in the options holds.
             state: values of `create_run_state` that are fed as well and replaced by the run. Their outputs are not returned.
 

@@ -101,8 +101,8 @@ def test_a_cache_that_grows_is_a_new_array() -> None:
 
 @pytest.mark.parametrize(
     ("outputs", "nodes"),
-    [(f", {CACHE} z", "z = Neg(pk)"), (f", float[1,1,T,{SIZE}] z", "z = Neg(nk)")],
-    ids=["past", "present"],
+    [(f", {CACHE} z", "z = Neg(pk)"), (f", {CACHE} z", "z = Identity(pk)"), (f", float[1,1,T,{SIZE}] z", "z = Neg(nk)")],
+    ids=["past", "itself", "present"],
 )
 def test_a_past_that_others_read_is_not_written_to(outputs: str, nodes: str) -> None:
     made = attention(outputs, nodes)
