@@ -49,7 +49,7 @@ def body_values(
     does not state host values, or if one of the partitions is or may become another provider's. An input is on the CPU if nothing
     but host values of partitions reads it.
     """
-    if not states_host_values(around.provider) or policy.on_run_error == NEXT:
+    if not states_host_values(around.provider) or _inherits_from_kernels(around.provider) or policy.on_run_error == NEXT:
         return {}
     if any(partition.provider is not around.provider for partition in partitions):
         return {}
@@ -60,6 +60,13 @@ def body_values(
     on_host.update(value for partition in partitions for value in partition.outputs if value in partition.host_values)
     values = dict.fromkeys((*graph.inputs, *graph.captures(), *graph.outputs))
     return {value: around.provider for value in values if value.constant is None and value not in on_host}
+
+
+def _inherits_from_kernels(provider: ExecutionProvider) -> bool:
+    """Return True for a KernelProvider that does not state host values itself: one of 1.0 may call bodies in a `compile` of its own."""
+    from ort_lite.provider.kernels import KernelProvider
+
+    return type(provider).host_values is KernelProvider.host_values
 
 
 class Transfers(Record):

@@ -13,6 +13,7 @@ import ort_lite
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Value
 from ort_lite.provider import Body, CompiledPartition, DataTransfer, Device, Partition
+from ort_lite.provider.kernels import KernelProvider
 from tests.provider.numpy_provider import Box, BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, run_node
 from tests.provider.texts import named, plain, proto
 
@@ -312,6 +313,16 @@ def test_bodies_of_a_provider_of_version_1_0_are_on_the_cpu() -> None:
         api_version = "1.0"
 
     shelf = Old()
+    feeds = {"n": np.array(2), "x": X, "w": X + 1}
+    np.testing.assert_allclose(make(LOOP, shelf).run(None, feeds)[0], expected(2, X, X + 1), rtol=1e-6)
+    assert shelf.bodies == ["cpu:0"] * 2
+
+
+def test_bodies_of_a_kernel_provider_that_compiles_by_itself_are_on_the_cpu() -> None:
+    class Inheriting(Shelf):
+        host_values = KernelProvider.host_values
+
+    shelf = Inheriting()
     feeds = {"n": np.array(2), "x": X, "w": X + 1}
     np.testing.assert_allclose(make(LOOP, shelf).run(None, feeds)[0], expected(2, X, X + 1), rtol=1e-6)
     assert shelf.bodies == ["cpu:0"] * 2
