@@ -1,17 +1,18 @@
 """Plans for tensors of all roles in a device's memories. A planner packs the scratch; everything else is placed here."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
-from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding
-from ort_lite.memory.planning.planner import MemoryPlanner, pack_blocks
+from ort_lite.memory.planning.placement import Candidate, Crowded, Window, place
+from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding, TensorMove
+from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import (
     ArenaRole,
+    Memory,
     MemoryConstraint,
     MemoryType,
     Platform,
@@ -19,29 +20,19 @@ from ort_lite.memory.planning.requests import (
     TensorRequest,
     align_up,
 )
+from ort_lite.memory.planning.stays import Home, Slot, in_order, keep_copy, moves_of
 
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """An alias class to be placed in an arena; all members have the same role and attributes."""
-
-    members: tuple[TensorRequest, ...]
-    lifetime: TensorLifetime
-    size: int
-
-    def __str__(self) -> str:
-        return f"{self.members[0].role} tensor {self.members[0].tensor_id!r} ({self.size:,} bytes)"
-
-    @property
-    def attributes(self) -> TensorAttributes:
-        return self.members[0].attributes
+Copies = dict[TensorId, list[tuple[Window, TensorId]]]
+"""By slot: when a copy of it is in the first memory, and the copy's allocation."""
 
 
 class Memories:
     """The memories of a platform, with limits. `plan` appends constants, then persistent tensors, and packs scratch last.
 
     A scratch or persistent tensor that does not fit into the rest of its memory (see `max_size`) goes to the platform's next
-    writable memory. Stateless: many threads may plan at once.
+    writable memory. A scratch tensor that states its uses may be in its memory between some of them and move. The first memory also
+    gets copies of other tensors while that saves accesses, and copies of constants in the room that is left. Stateless: many threads
+    may plan at once.
     """
 
     def __init__(self, platform: Platform | None = None, constraints: Iterable[MemoryConstraint] = ()) -> None:
@@ -51,6 +42,28 @@ class Memories:
             if constraint.name not in self.constraints:
                 raise InvalidArgument(f"MemoryConstraint {constraint.name!r}: expected one of {', '.join(self.constraints)}")
             self.constraints[constraint.name] = constraint
+        self._declared = {name: Memory(name) for name in self.constraints}
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory], min_alignment: int = 16) -> "Memories":
+        """Return the memories that a provider declares, the fastest first."""
+        constant = frozenset({ArenaRole.constant})
+        writable = tuple(memory.name for memory in memories if memory.roles != constant)
+        read_only = tuple(memory.name for memory in memories if memory.roles == constant)
+        limits = [MemoryConstraint(memory.name, memory.size) for memory in memories]
+        made = cls(Platform(writable, read_only, min_alignment), limits)
+        made._declared = {memory.name: memory for memory in memories}
+        return made
+
+    def attributes(self, role: ArenaRole) -> TensorAttributes:
+        """Return the memory for tensors of a role: the first that may hold it, or for constants the last.
+
+        Raises InvalidArgument if there is none.
+        """
+        found = [name for name, memory in self._declared.items() if role in memory.roles]
+        if not found:
+            raise InvalidArgument(f"{', '.join(map(str, self._declared.values()))}: none may hold {role} tensors")
+        return TensorAttributes(found[-1] if role is ArenaRole.constant else found[0])
 
     def plan(
         self,
@@ -61,9 +74,9 @@ class Memories:
     ) -> MemoryPlan:
         """Return a plan for all tensors, checked by `checker.check`. `planner` packs the scratch of each memory.
 
-        `aliases` are groups of tensors that share bytes. Constants and persistent tensors without a lifetime live throughout the
-        program. Raises InvalidArgument for contradictory tensors, attributes or groups, InvalidPlan for unsafe results of the
-        planner, and OutOfMemory naming the capacities that were tried.
+        `aliases` are groups of tensors that share bytes. Scratch without a lifetime lives from its first use to its last, constants
+        and persistent tensors throughout the program. Raises InvalidArgument for contradictory tensors, attributes or groups,
+        InvalidPlan for unsafe results of the planner, and OutOfMemory naming the capacities that were tried.
         """
         requests: dict[TensorId, TensorRequest] = {}
         for tensor in tensors:
@@ -71,25 +84,29 @@ class Memories:
                 raise InvalidArgument(f"tensor {tensor.tensor_id!r} is asked for twice, expected every tensor once")
             requests[tensor.tensor_id] = tensor
         slots = self._slots(requests, lifetimes, aliases)
+        inside = [slot for slot in slots if not slot.members[0].outside]
         plan = MemoryPlan(
             tensor_lifetimes={
                 member.tensor_id: replace(slot.lifetime, tensor_id=member.tensor_id)
-                for slot in slots
+                for slot in inside
                 for member in slot.members
             },
-            aliases={m.tensor_id: slot.members[0].tensor_id for slot in slots for m in slot.members[1:]},
+            aliases={m.tensor_id: slot.name for slot in slots for m in slot.members[1:]},
             planner=planner.name,
+            outside={slot.name: slot.attributes.memory for slot in slots if slot.members[0].outside},
         )
-        for slot in slots:
-            if slot.members[0].role is ArenaRole.constant:
+        for slot in inside:
+            if slot.role is ArenaRole.constant:
                 self._place_constant(plan, slot)
-        for slot in slots:
-            if slot.members[0].role is ArenaRole.persistent:
+        for slot in inside:
+            if slot.role is ArenaRole.persistent:
                 self._place_persistent(plan, slot)
+        moves = self._place_scratch(planner, plan, slots)
         for arena in (*plan.constant_arenas.values(), *plan.persistent_arenas.values()):
             arena.total_size = arena.used
-        self._place_scratch(planner, plan, [slot for slot in slots if slot.members[0].role is ArenaRole.scratch])
-        plan = replace(plan, tensor_allocs={tensor: plan.tensor_allocs[tensor] for tensor in requests})
+        named = [tensor for tensor in requests if tensor in plan.tensor_allocs]
+        slots_by_name = {tensor: plan.tensor_allocs[tensor] for tensor in (*named, *plan.copies)}
+        plan = replace(plan, tensor_allocs=slots_by_name, moves=moves)
         check(plan)
         return plan
 
@@ -98,14 +115,17 @@ class Memories:
         requests: Mapping[TensorId, TensorRequest],
         lifetimes: Mapping[TensorId, TensorLifetime],
         aliases: Iterable[Iterable[TensorId]],
-    ) -> list[_Slot]:
-        first = min((lifetime.start_op for lifetime in lifetimes.values()), default=0)
-        last = max((lifetime.end_op for lifetime in lifetimes.values()), default=0)
+    ) -> list[Slot]:
+        used = {r.tensor_id: TensorLifetime(r.tensor_id, min(r.uses), max(r.uses)) for r in requests.values() if r.uses}
+        stated = [*lifetimes.values(), *used.values()]
+        first = min((lifetime.start_op for lifetime in stated), default=0)
+        last = max((lifetime.end_op for lifetime in stated), default=0)
         known = {
             tensor: TensorLifetime(tensor, first, last)
             for tensor, request in requests.items()
             if request.role is not ArenaRole.scratch
         }
+        known.update({tensor: life for tensor, life in used.items() if tensor not in known})
         known.update({tensor: lifetime for tensor, lifetime in lifetimes.items() if tensor in requests})
         slots = []
         for group in alias_classes({tensor: request.size for tensor, request in requests.items()}, known, aliases):
@@ -117,11 +137,11 @@ class Memories:
                         f"{member.tensor_id!r} ({member.role}, {member.attributes}) cannot share bytes: expected one "
                         "role and the same attributes"
                     )
-            slots.append(_Slot(members, group.lifetime, group.size))
+            slots.append(Slot(members, group.lifetime, group.size))
         return slots
 
     # --- Arenas that only grow
-    def _place_constant(self, plan: MemoryPlan, slot: _Slot) -> None:
+    def _place_constant(self, plan: MemoryPlan, slot: Slot) -> None:
         source, destination = slot.attributes.memory, slot.attributes.constant_destination_memory
         if destination is not None and destination not in self.platform.writable:
             raise InvalidArgument(
@@ -139,15 +159,15 @@ class Memories:
         if not self._append(plan, slot, memory, source):
             raise OutOfMemory(f"{slot} does not fit {self._describe_room(plan, memory)}; raise max_size or move it")
 
-    def _place_persistent(self, plan: MemoryPlan, slot: _Slot) -> None:
+    def _place_persistent(self, plan: MemoryPlan, slot: Slot) -> None:
         memories = self._writable_from(slot)
         if not any(self._append(plan, slot, memory, memory) for memory in memories):
             tried = ", ".join(self._describe_room(plan, memory) for memory in memories)
             raise OutOfMemory(f"{slot} does not fit {tried}; raise max_size or add a memory")
 
-    def _append(self, plan: MemoryPlan, slot: _Slot, memory: MemoryType, source: MemoryType) -> bool:
+    def _append(self, plan: MemoryPlan, slot: Slot, memory: MemoryType, source: MemoryType) -> bool:
         """Append a slot to the arena of its role. Return False if the memory has no room."""
-        role = slot.members[0].role
+        role = slot.role
         alignment, unit = self._alignment(slot, memory), self._unit(memory)
         used = plan.arenas(role)[memory].used if memory in plan.arenas(role) else 0
         size = align_up(slot.size, unit)
@@ -158,34 +178,88 @@ class Memories:
         return True
 
     # --- Scratch
-    def _place_scratch(self, planner: MemoryPlanner, plan: MemoryPlan, slots: list[_Slot]) -> None:
-        waiting = [(slot, self._writable_from(slot)) for slot in slots]
+    def _place_scratch(self, planner: MemoryPlanner, plan: MemoryPlan, slots: Sequence[Slot]) -> tuple[TensorMove, ...]:
+        """Place scratch, memory by memory, and copies in the first of them. Return the moves."""
+        waiting = [Home.of(slot, self._writable_from(slot)) for slot in slots if not slot.is_stored]
+        stored = [Home.of(slot, ()) for slot in slots if slot.is_stored and slot.uses]
+        copies: dict[TensorId, Windows] = {}
         tried = []
         for memory in self.platform.writable:
-            here = [(slot, choices) for slot, choices in waiting if memory in choices]
-            if not here:
-                continue
-            tried.append(self._describe_room(plan, memory))
-            blocks = self._blocks([slot for slot, _ in here], memory)
-            names = [slot.members[0].tensor_id for slot, _ in here]
-            offsets, peak = pack_blocks(planner, blocks, names, self._capacity(plan, memory)).tolist(), 0
-            for (slot, _), offset, size in zip(here, offsets, blocks.size.tolist(), strict=True):
-                if offset >= 0:
-                    self._record(plan, slot, memory, offset, memory)
-                    peak = max(peak, offset + size)
-            plan.arena_usages[memory] = ArenaUsage(memory, peak, peak, ArenaRole.scratch, memory)
-            waiting = [(s, c) for s, c in waiting if s.members[0].tensor_id not in plan.tensor_allocs]
+            here = [home for home in waiting if memory in home.choices]
+            here += [home for home in stored if self._may_be_copied(home.slot, memory)]
+            stored = []
+            if here:
+                tried.append(self._describe_room(plan, memory))
+                found = self._windows(planner, plan, here, memory)
+                self._stage(plan, here, found, memory)
+                left = [self._settle(plan, home, memory, found[home.slot.name], copies) for home in here]
+                waiting = [home for home in waiting if memory not in home.choices] + [home for home in left if home]
         if waiting:
-            first = ", ".join(str(slot) for slot, _ in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
-            raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {first}; raise max_size or add a memory")
+            names = ", ".join(str(home.slot) for home in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+            raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory")
+        known = {slot.name: slot for slot in slots}
+        return in_order([move for name, own in copies.items() for move in moves_of(plan, known[name], own)])
 
-    def _blocks(self, slots: list[_Slot], memory: MemoryType) -> Blocks:
-        start, end = zip(*(slot.lifetime.half_open() for slot in slots), strict=True)
-        sizes = [align_up(slot.size, self._unit(memory)) for slot in slots]
-        return Blocks(sizes, start, end, [self._alignment(slot, memory) for slot in slots])
+    def _windows(
+        self, planner: MemoryPlanner, plan: MemoryPlan, here: Sequence[Home], memory: MemoryType
+    ) -> dict[TensorId, Windows]:
+        """Choose what is in a memory, and open its arena for that. Return the windows of each slot."""
+        unit = self._unit(memory)
+        candidates = [
+            Candidate(
+                home.slot.name,
+                align_up(home.slot.size, unit),
+                self._alignment(home.slot, memory),
+                home.accesses,
+                self._needed(home, memory),
+                home.is_whole,
+                home.slot.is_stored,
+            )
+            for home in here
+        ]
+        try:
+            found = place(planner, candidates, self._capacity(plan, memory))
+        except Crowded as crowd:
+            largest = max((home.slot for home in here if home.slot.name in crowd.names), key=lambda slot: slot.size)
+            raise OutOfMemory(
+                f"operator {crowd.operator} uses {crowd.size:,} bytes at once, which do not fit {self._describe_room(plan, memory)}: "
+                f"{largest} is the largest of {len(crowd.names)} tensors; raise max_size"
+            ) from None
+        peak = max((offset + candidates[window.candidate].size for window, offset in found), default=0)
+        plan.arena_usages[memory] = ArenaUsage(memory, peak, peak, ArenaRole.scratch, memory)
+        windows: dict[TensorId, Windows] = {home.slot.name: [] for home in here}
+        for window, offset in found:
+            windows[candidates[window.candidate].name].append((window, offset))
+        return windows
+
+    def _stage(self, plan: MemoryPlan, here: Sequence[Home], found: dict[TensorId, Windows], memory: MemoryType) -> None:
+        """Stage constants in the room that scratch leaves, those with most uses first. They need no windows in `found` then."""
+        constants = [home.slot for home in here if home.slot.role is ArenaRole.constant]
+        for slot in sorted(constants, key=lambda slot: (-len(slot.uses), -slot.size)):
+            source, arena = slot.attributes.memory, plan.constant_arenas.get(memory)
+            if (arena is None or arena.source_memory == source) and (at := self._append(plan, slot, memory, source)) is not None:
+                stage_copy(plan, slot, TensorBinding(slot.role, memory, at, source), align_up(slot.size, self._unit(memory)))
+                found[slot.name] = []
+
+    def _settle(
+        self, plan: MemoryPlan, home: Home, memory: MemoryType, windows: Windows, copies: dict[TensorId, Windows]
+    ) -> Home | None:
+        """Enter the windows of a slot into the plan, or its home if one window is all of it. Return the home that is left."""
+        left = home.rest([window for window, _ in windows], memory, self._remote)
+        if left is None and not home.slot.is_stored:
+            self._bind(plan, home.slot, memory, windows[0][1], memory)
+            for member in home.slot.members:
+                plan.tensor_lifetimes[member.tensor_id] = TensorLifetime(member.tensor_id, home.first, home.last)
+            return None
+        size = align_up(home.slot.size, self._unit(memory))
+        for window, offset in windows:
+            keep_copy(plan, home.slot, memory, offset, size, window)
+        if windows:
+            copies[home.slot.name] = windows
+        return None if home.slot.is_stored else left
 
     # --- Properties of a memory
-    def _alignment(self, slot: _Slot, memory: MemoryType) -> int:
+    def _alignment(self, slot: Slot, memory: MemoryType) -> int:
         constraint = self.constraints[memory]
         return max(constraint.slot_alignment(self.platform, m.dtype_alignment, m.alignment_hint) for m in slot.members)
 
@@ -202,17 +276,17 @@ class Memories:
         limit = self.constraints[memory].max_size
         return f"{memory!r}" + ("" if limit is None else f" ({self._capacity(plan, memory):,} of {limit:,} bytes left)")
 
-    def _writable_from(self, slot: _Slot) -> tuple[MemoryType, ...]:
+    def _writable_from(self, slot: Slot) -> tuple[MemoryType, ...]:
         """Return the memories that a slot may go to: its own, then those after it."""
         writable = self.platform.writable
         self._check_memory(slot, slot.attributes.memory, writable)
         return writable[writable.index(slot.attributes.memory) :]
 
-    def _check_memory(self, slot: _Slot, memory: MemoryType, allowed: tuple[MemoryType, ...]) -> None:
+    def _check_memory(self, slot: Slot, memory: MemoryType, allowed: tuple[MemoryType, ...]) -> None:
         if memory not in allowed:
             raise InvalidArgument(f"{slot}: memory {memory!r}, expected {' or '.join(allowed)}")
 
-    def _record(self, plan: MemoryPlan, slot: _Slot, memory: MemoryType, offset: int, source: MemoryType) -> None:
+    def _record(self, plan: MemoryPlan, slot: Slot, memory: MemoryType, offset: int, source: MemoryType) -> None:
         for member in slot.members:
             binding = TensorBinding(member.role, memory, offset, source)
             plan.bind(member.tensor_id, binding, align_up(member.size, self._unit(memory)))

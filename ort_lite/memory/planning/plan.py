@@ -60,6 +60,25 @@ class TensorAllocation:
         return ArenaRole.scratch if self.binding is None else self.binding.role
 
 
+@dataclass(frozen=True, slots=True)
+class TensorMove:
+    """A copy of a tensor from one memory to another, made just before operator `step`. All are made in the order of the plan.
+
+    `source` and `destination` are allocations of the plan, or the tensor itself if its place is the caller's.
+    """
+
+    tensor_id: TensorId
+    step: int
+    source: TensorId
+    destination: TensorId
+    source_memory: MemoryType
+    memory: MemoryType
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.tensor_id!r}, {self.size:,} bytes, {self.source_memory} -> {self.memory}, before op {self.step}"
+
+
 @dataclass(slots=True)
 class ArenaUsage:
     """An arena and how much of it is used. For constant and persistent arenas, finally used == total_size."""
@@ -125,6 +144,9 @@ class MemoryPlan:
     `aliases` maps a tensor to the tensor whose bytes it shares; both are in `tensor_allocs`. `planner` is the name of the planner
     that packed the scratch. `steps` has, per scratch arena, the names of the nodes that the operators belong to, in order. `shapes`
     are the input shapes that the plan is for, with free dimensions that it does not depend on by name. Both may be empty.
+
+    `copies` maps an allocation to the tensor of which it is a further copy, in another memory or at another time, and `moves` are the
+    copies that a run makes. `outside` has the memory of tensors whose place is the caller's.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -136,6 +158,9 @@ class MemoryPlan:
     planner: str = ""
     steps: dict[MemoryType, Sequence[str]] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    copies: dict[TensorId, TensorId] = field(default_factory=dict)
+    moves: Sequence[TensorMove] = ()
+    outside: Mapping[TensorId, MemoryType] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Assign `size` bytes to a tensor at the place given by the binding."""
@@ -144,6 +169,22 @@ class MemoryPlan:
     def get_allocation(self, tensor_id: TensorId) -> TensorAllocation:
         """Return the slot of a tensor. Raises KeyError if it was not planned."""
         return self.tensor_allocs[tensor_id]
+
+    def allocation_at(self, tensor_id: TensorId, step: int) -> TensorAllocation | None:
+        """Return the allocation that operator `step` uses; None if it is the caller's. Raises KeyError for an unknown tensor."""
+        root = self.aliases.get(tensor_id, tensor_id)
+        for copy in self._copies_of.get(root, ()):
+            life = self.tensor_lifetimes[copy]
+            if life.start_op <= step <= life.end_op:
+                return self.tensor_allocs[copy]
+        return None if root in self.outside else self.tensor_allocs[root]
+
+    @cached_property
+    def _copies_of(self) -> dict[TensorId, list[TensorId]]:
+        found: dict[TensorId, list[TensorId]] = {}
+        for copy, tensor in self.copies.items():
+            found.setdefault(tensor, []).append(copy)
+        return found
 
     def arenas(self, role: ArenaRole) -> dict[MemoryType, ArenaUsage]:
         """Return the arenas of a role, by memory."""
@@ -184,6 +225,8 @@ class MemoryPlan:
             for memory, arena in self.arenas(role).items():
                 notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
+        if self.moves:
+            lines.append(f"moves       {len(self.moves):,} a run, {sum(move.size for move in self.moves):,} bytes")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -1,0 +1,117 @@
+"""Where tensors are during a program: slots, the copies of them that come and go, and the moves between both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
+from ort_lite.memory.planning.placement import Window
+from ort_lite.memory.planning.plan import MemoryPlan, TensorBinding, TensorMove
+from ort_lite.memory.planning.requests import ArenaRole, MemoryType, TensorAttributes, TensorRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An alias class to be placed; all members have the same role and attributes."""
+
+    members: tuple[TensorRequest, ...]
+    lifetime: TensorLifetime
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.role} tensor {self.name!r} ({self.size:,} bytes)"
+
+    @property
+    def name(self) -> TensorId:
+        """The first member's name."""
+        return self.members[0].tensor_id
+
+    @property
+    def role(self) -> ArenaRole:
+        """The role of its arena."""
+        return self.members[0].role
+
+    @property
+    def attributes(self) -> TensorAttributes:
+        """The attributes of all members."""
+        return self.members[0].attributes
+
+    @property
+    def is_stored(self) -> bool:
+        """True if its place does not depend on the scratch: a constant, or a tensor of the caller's."""
+        return self.role is not ArenaRole.scratch or bool(self.members[0].outside)
+
+    @property
+    def is_computed(self) -> bool:
+        """True if its bytes are not there before its first access."""
+        return self.role is ArenaRole.scratch and self.members[0].outside != "input"
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """The operators that use a member, ascending."""
+        return tuple(sorted({use for member in self.members for use in member.uses}))
+
+    @property
+    def accesses(self) -> tuple[int, ...]:
+        """The operators at which its bytes are read or written: its uses, and for scratch both ends of its lifetime."""
+        ends = () if self.is_stored else (self.lifetime.start_op, self.lifetime.end_op)
+        return tuple(sorted({*self.uses, *ends}))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The operators during which a slot needs a place of its own, in one of `choices`. It may be split at the slot's uses."""
+
+    slot: Slot
+    first: int
+    last: int
+    choices: tuple[MemoryType, ...]
+    is_whole: bool
+
+    @classmethod
+    def of(cls, slot: Slot, choices: tuple[MemoryType, ...]) -> "Home":
+        """Return the home of a slot for its whole lifetime."""
+        is_whole = not slot.uses or (len(choices) == 1 and not slot.is_stored)
+        return cls(slot, slot.lifetime.start_op, slot.lifetime.end_op, choices, is_whole)
+
+    @property
+    def accesses(self) -> tuple[int, ...]:
+        """The operators between which it may leave its memory."""
+        return (self.first, self.last) if self.is_whole else self.slot.accesses
+
+    def rest(self, windows: Sequence[Window], memory: MemoryType, remote: frozenset[MemoryType]) -> "Home | None":
+        """Return the home that is left with these windows in `memory`, or None. Ends with the last access or copy elsewhere."""
+        if any(window[1:] == (self.first, self.last) for window in windows):
+            return None
+        elsewhere = [a for a in self.accesses if not any(window.first <= a <= window.last for window in windows)]
+        is_first = bool(windows) and windows[0].first == self.first
+        first = windows[0].last if is_first else self.first
+        read = [window.first - 1 for window in windows[is_first:]]
+        choices = tuple(name for name in self.choices if name != memory and not (elsewhere and name in remote))
+        return replace(self, first=first, last=max([first, *elsewhere, *read]), choices=choices, is_whole=True)
+
+
+def keep_copy(plan: MemoryPlan, slot: Slot, memory: MemoryType, offset: int, size: int, life: tuple[int, int]) -> TensorId:
+    """Enter a copy of a slot into a plan, for the operators `life`, both inclusive. Return the name of its allocation."""
+    copy = f"{slot.name} in {memory} from op {life[0]}"
+    plan.bind(copy, TensorBinding(ArenaRole.scratch, memory, offset, memory), size)
+    plan.tensor_lifetimes[copy] = TensorLifetime(copy, *life)
+    plan.copies[copy] = slot.name
+    return copy
+
+
+def moves_of(plan: MemoryPlan, slot: Slot, copies: Sequence[tuple[Window, TensorId]]) -> list[tuple[bool, TensorMove]]:
+    """Return the moves to and from the copies of a slot, each with True if it is into the copy."""
+    home = slot.attributes.memory if slot.name in plan.outside else plan.tensor_allocs[slot.name].memory
+    moves = []
+    for window, copy in copies:
+        memory = plan.tensor_allocs[copy].memory
+        if slot.is_computed and window.first == slot.lifetime.start_op:
+            moves.append((False, TensorMove(slot.name, window.last + 1, copy, slot.name, memory, home, slot.size)))
+        else:
+            moves.append((True, TensorMove(slot.name, window.first, slot.name, copy, home, memory, slot.size)))
+    return moves
+
+
+def in_order(moves: Sequence[tuple[bool, TensorMove]]) -> tuple[TensorMove, ...]:
+    """Return the moves by operator: of one operator, first those out of copies, whose bytes others may then take."""
+    return tuple(move for _, move in sorted(moves, key=lambda each: (each[1].step, each[0])))
