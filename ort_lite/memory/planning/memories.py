@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
@@ -20,10 +21,11 @@ from ort_lite.memory.planning.requests import (
     TensorRequest,
     align_up,
 )
-from ort_lite.memory.planning.stays import Home, Slot, in_order, keep_copy, moves_of
+from ort_lite.memory.planning.stays import Home, Slot, accesses_of, in_order, keep_copy, moves_of
+from ort_lite.memory.planning.use_check import check_uses
 
-Copies = dict[TensorId, list[tuple[Window, TensorId]]]
-"""By slot: when a copy of it is in the first memory, and the copy's allocation."""
+Stays = list[tuple[Window, int]]
+"""When a tensor is in a memory, and at which offsets."""
 
 
 class Memories:
@@ -44,9 +46,18 @@ class Memories:
             self.constraints[constraint.name] = constraint
         self._declared = {name: Memory(name) for name in self.constraints}
 
+    @property
+    def _remote(self) -> frozenset[MemoryType]:
+        return frozenset(name for name, memory in self._declared.items() if memory.remote)
+
     @classmethod
     def of(cls, memories: Sequence[Memory], min_alignment: int = 16) -> "Memories":
-        """Return the memories that a provider declares, the fastest first."""
+        """Return the memories that a provider declares, the fastest first. Raises InvalidArgument for another order."""
+        for before, after in pairwise(memory for memory in memories if memory.bandwidth):
+            if after.bandwidth > before.bandwidth:
+                raise InvalidArgument(f"memory {after} is faster than {before} before it: expected the fastest first")
+        if memories and memories[0].remote:
+            raise InvalidArgument(f"memory {memories[0]} is the first: expected one that kernels can read and write")
         constant = frozenset({ArenaRole.constant})
         writable = tuple(memory.name for memory in memories if memory.roles != constant)
         read_only = tuple(memory.name for memory in memories if memory.roles == constant)
@@ -107,7 +118,10 @@ class Memories:
         named = [tensor for tensor in requests if tensor in plan.tensor_allocs]
         slots_by_name = {tensor: plan.tensor_allocs[tensor] for tensor in (*named, *plan.copies)}
         plan = replace(plan, tensor_allocs=slots_by_name, moves=moves)
+        accesses = accesses_of(plan, requests.values())
+        plan = replace(plan, accesses=accesses, bandwidths={name: self._declared[name].bandwidth for name in accesses})
         check(plan)
+        check_uses(plan, requests.values(), self._remote)
         return plan
 
     def _slots(
@@ -167,22 +181,28 @@ class Memories:
 
     def _append(self, plan: MemoryPlan, slot: Slot, memory: MemoryType, source: MemoryType) -> bool:
         """Append a slot to the arena of its role. Return False if the memory has no room."""
+        offset = self._reserve(plan, slot, memory, source)
+        if offset is not None:
+            self._record(plan, slot, memory, offset, source)
+        return offset is not None
+
+    def _reserve(self, plan: MemoryPlan, slot: Slot, memory: MemoryType, source: MemoryType) -> int | None:
+        """Return the offset of new bytes at the end of the arena of a slot's role, or None if the memory has no room."""
         role = slot.role
         alignment, unit = self._alignment(slot, memory), self._unit(memory)
         used = plan.arenas(role)[memory].used if memory in plan.arenas(role) else 0
         size = align_up(slot.size, unit)
         if align_up(used, alignment) - used + size > self._capacity(plan, memory):
-            return False
+            return None
         arena = plan.arenas(role).setdefault(memory, ArenaUsage(memory, packing.LIMIT, 0, role, source))
-        self._record(plan, slot, memory, arena.allocate(size, alignment), source)
-        return True
+        return arena.allocate(size, alignment)
 
     # --- Scratch
     def _place_scratch(self, planner: MemoryPlanner, plan: MemoryPlan, slots: Sequence[Slot]) -> tuple[TensorMove, ...]:
         """Place scratch, memory by memory, and copies in the first of them. Return the moves."""
         waiting = [Home.of(slot, self._writable_from(slot)) for slot in slots if not slot.is_stored]
         stored = [Home.of(slot, ()) for slot in slots if slot.is_stored and slot.uses]
-        copies: dict[TensorId, Windows] = {}
+        copies: list[tuple[Slot, MemoryType, list[Window]]] = []
         tried = []
         for memory in self.platform.writable:
             here = [home for home in waiting if memory in home.choices]
@@ -192,31 +212,20 @@ class Memories:
                 tried.append(self._describe_room(plan, memory))
                 found = self._windows(planner, plan, here, memory)
                 self._stage(plan, here, found, memory)
-                left = [self._settle(plan, home, memory, found[home.slot.name], copies) for home in here]
-                waiting = [home for home in waiting if memory not in home.choices] + [home for home in left if home]
+                left = {home.slot.name: self._settle(plan, home, memory, found[home.slot.name]) for home in here}
+                copied = [home.slot for home in here if home.slot.is_stored or left[home.slot.name]]
+                copies += [(slot, memory, [window for window, _ in found[slot.name]]) for slot in copied]
+                waiting = [home for home in waiting if memory not in home.choices] + [home for home in left.values() if home]
         if waiting:
             names = ", ".join(str(home.slot) for home in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
             raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory")
-        known = {slot.name: slot for slot in slots}
-        return in_order([move for name, own in copies.items() for move in moves_of(plan, known[name], own)])
+        return in_order([move for slot, memory, windows in copies for move in moves_of(plan, slot, memory, windows)])
 
     def _windows(
         self, planner: MemoryPlanner, plan: MemoryPlan, here: Sequence[Home], memory: MemoryType
-    ) -> dict[TensorId, Windows]:
+    ) -> dict[TensorId, Stays]:
         """Choose what is in a memory, and open its arena for that. Return the windows of each slot."""
-        unit = self._unit(memory)
-        candidates = [
-            Candidate(
-                home.slot.name,
-                align_up(home.slot.size, unit),
-                self._alignment(home.slot, memory),
-                home.accesses,
-                self._needed(home, memory),
-                home.is_whole,
-                home.slot.is_stored,
-            )
-            for home in here
-        ]
+        candidates = [self._candidate(home, memory) for home in here]
         try:
             found = place(planner, candidates, self._capacity(plan, memory))
         except Crowded as crowd:
@@ -227,36 +236,45 @@ class Memories:
             ) from None
         peak = max((offset + candidates[window.candidate].size for window, offset in found), default=0)
         plan.arena_usages[memory] = ArenaUsage(memory, peak, peak, ArenaRole.scratch, memory)
-        windows: dict[TensorId, Windows] = {home.slot.name: [] for home in here}
+        windows: dict[TensorId, Stays] = {home.slot.name: [] for home in here}
         for window, offset in found:
             windows[candidates[window.candidate].name].append((window, offset))
         return windows
 
-    def _stage(self, plan: MemoryPlan, here: Sequence[Home], found: dict[TensorId, Windows], memory: MemoryType) -> None:
+    def _candidate(self, home: Home, memory: MemoryType) -> Candidate:
+        slot = home.slot
+        others = {slot.attributes.memory} if slot.is_stored else {*home.choices} - {memory}
+        is_needed = bool(slot.uses) and bool(others) and others <= self._remote
+        size, alignment = align_up(slot.size, self._unit(memory)), self._alignment(slot, memory)
+        needed = frozenset(slot.uses if is_needed else ())
+        return Candidate(slot.name, size, alignment, home.accesses, needed, home.is_whole, slot.is_stored)
+
+    def _stage(self, plan: MemoryPlan, here: Sequence[Home], found: dict[TensorId, Stays], memory: MemoryType) -> None:
         """Stage constants in the room that scratch leaves, those with most uses first. They need no windows in `found` then."""
         constants = [home.slot for home in here if home.slot.role is ArenaRole.constant]
         for slot in sorted(constants, key=lambda slot: (-len(slot.uses), -slot.size)):
             source, arena = slot.attributes.memory, plan.constant_arenas.get(memory)
-            if (arena is None or arena.source_memory == source) and (at := self._append(plan, slot, memory, source)) is not None:
-                stage_copy(plan, slot, TensorBinding(slot.role, memory, at, source), align_up(slot.size, self._unit(memory)))
-                found[slot.name] = []
+            if arena is None or arena.source_memory == source:
+                offset = self._reserve(plan, slot, memory, source)
+                if offset is not None:
+                    binding = TensorBinding(slot.role, memory, offset, source)
+                    size, life = align_up(slot.size, self._unit(memory)), slot.lifetime
+                    keep_copy(plan, slot, binding, size, life.start_op, life.end_op)
+                    found[slot.name] = []
 
-    def _settle(
-        self, plan: MemoryPlan, home: Home, memory: MemoryType, windows: Windows, copies: dict[TensorId, Windows]
-    ) -> Home | None:
+    def _settle(self, plan: MemoryPlan, home: Home, memory: MemoryType, stays: Stays) -> Home | None:
         """Enter the windows of a slot into the plan, or its home if one window is all of it. Return the home that is left."""
-        left = home.rest([window for window, _ in windows], memory, self._remote)
-        if left is None and not home.slot.is_stored:
-            self._bind(plan, home.slot, memory, windows[0][1], memory)
-            for member in home.slot.members:
+        slot = home.slot
+        left = home.rest([window for window, _ in stays], memory, self._remote)
+        if left is None and not slot.is_stored:
+            self._record(plan, slot, memory, stays[0][1], memory)
+            for member in slot.members:
                 plan.tensor_lifetimes[member.tensor_id] = TensorLifetime(member.tensor_id, home.first, home.last)
             return None
-        size = align_up(home.slot.size, self._unit(memory))
-        for window, offset in windows:
-            keep_copy(plan, home.slot, memory, offset, size, window)
-        if windows:
-            copies[home.slot.name] = windows
-        return None if home.slot.is_stored else left
+        for window, offset in stays:
+            binding = TensorBinding(ArenaRole.scratch, memory, offset, memory)
+            keep_copy(plan, slot, binding, align_up(slot.size, self._unit(memory)), window.first, window.last)
+        return None if slot.is_stored else left
 
     # --- Properties of a memory
     def _alignment(self, slot: Slot, memory: MemoryType) -> int:
@@ -280,7 +298,14 @@ class Memories:
         """Return the memories that a slot may go to: its own, then those after it."""
         writable = self.platform.writable
         self._check_memory(slot, slot.attributes.memory, writable)
-        return writable[writable.index(slot.attributes.memory) :]
+        after = writable[writable.index(slot.attributes.memory) :]
+        allowed = tuple(name for name in after if slot.role in self._declared[name].roles)
+        return tuple(name for name in allowed if name not in self._remote) if slot.role is ArenaRole.persistent else allowed
+
+    def _may_be_copied(self, slot: Slot, memory: MemoryType) -> bool:
+        """Return True if copies of a stored slot may live in a memory. Persistent tensors have none: they are written."""
+        is_allowed = memory != slot.attributes.memory and slot.role in self._declared[memory].roles
+        return is_allowed and slot.role is not ArenaRole.persistent and memory not in self._remote
 
     def _check_memory(self, slot: Slot, memory: MemoryType, allowed: tuple[MemoryType, ...]) -> None:
         if memory not in allowed:

@@ -59,7 +59,9 @@ class Crowded(Exception):
     """An error: these candidates must be in the memory at one operator, and do not fit."""
 
     def __init__(self, operator: int, candidates: Sequence[Candidate]) -> None:
-        self.operator, self.candidates = operator, candidates
+        self.operator = operator
+        self.names = [one.name for one in candidates if operator in one.needed]
+        self.size = sum(one.size for one in candidates if operator in one.needed)
 
 
 def place(planner: MemoryPlanner, candidates: Sequence[Candidate], capacity: int) -> list[tuple[Window, int]]:
@@ -72,15 +74,28 @@ def place(planner: MemoryPlanner, candidates: Sequence[Candidate], capacity: int
     if (offsets >= 0).all():
         return list(zip(windows, offsets.tolist(), strict=True))
     ranked = _ranked(candidates)
+    whole = _filled(candidates, ranked, windows, offsets, capacity)
+    missing = _missing(candidates, whole)
     for share in SHARES:
-        kept = _kept(candidates, ranked, capacity, share)
-        windows = _joined(candidates, kept)
+        windows = _joined(candidates, _kept(candidates, ranked, capacity, share))
         offsets = _pack(planner, candidates, windows, capacity)
         found = _filled(candidates, ranked, windows, offsets, capacity)
-        missing = _missing(candidates, found)
-        if missing is None:
-            return found
-    raise Crowded(missing, [one for one in candidates if missing in one.needed])
+        if _missing(candidates, found) is None:
+            return found if missing is not None or _saved(candidates, found) > _saved(candidates, whole) else whole
+    if missing is None:
+        return whole
+    raise Crowded(missing, candidates)
+
+
+def _saved(candidates: Sequence[Candidate], found: Sequence[tuple[Window, int]]) -> int:
+    """Return the bytes of accesses to slower memory that windows save, less those of their moves."""
+    total = 0
+    for window, _ in found:
+        one = candidates[window.candidate]
+        inside = sum(window.first <= access <= window.last for access in one.accesses)
+        is_all = inside == len(one.accesses) and not one.stored
+        total += one.size * (inside - (not is_all))
+    return total
 
 
 def _gains(one: Candidate) -> bool:
@@ -106,9 +121,8 @@ def _kept(candidates: Sequence[Candidate], ranked: Sequence[Window], capacity: i
     for one in candidates:
         for access in one.needed:
             live[access - first] += one.size
-    if (worst := int(live.argmax()), live.max())[1] > capacity:
-        operator = worst + first
-        raise Crowded(operator, [one for one in candidates if operator in one.needed])
+    if live.max() > capacity:
+        raise Crowded(int(live.argmax()) + first, candidates)
     kept = []
     for gap in ranked:
         size, ends = candidates[gap.candidate].size, held[gap.candidate]
@@ -127,7 +141,7 @@ def _joined(candidates: Sequence[Candidate], kept: Iterable[Window]) -> list[Win
         parts[gap.candidate].append(gap)
     for k, one in enumerate(candidates):
         parts[k] += [Window(k, access, access) for access in one.needed]
-    joined = []
+    joined: list[Window] = []
     for k in sorted(parts):
         for part in sorted(parts[k]):
             if joined and joined[-1].candidate == k and part.first <= joined[-1].last:

@@ -146,7 +146,8 @@ class MemoryPlan:
     are the input shapes that the plan is for, with free dimensions that it does not depend on by name. Both may be empty.
 
     `copies` maps an allocation to the tensor of which it is a further copy, in another memory or at another time, and `moves` are the
-    copies that a run makes. `outside` has the memory of tensors whose place is the caller's.
+    copies that a run makes. `outside` has the memory of tensors whose place is the caller's. `accesses` are the bytes that operators
+    read and write in a run, by memory, if they were stated; `bandwidths` the bytes per second of those memories, 0 if unknown.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -161,6 +162,8 @@ class MemoryPlan:
     copies: dict[TensorId, TensorId] = field(default_factory=dict)
     moves: Sequence[TensorMove] = ()
     outside: Mapping[TensorId, MemoryType] = field(default_factory=dict)
+    accesses: Mapping[MemoryType, int] = field(default_factory=dict)
+    bandwidths: Mapping[MemoryType, float] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Assign `size` bytes to a tensor at the place given by the binding."""
@@ -178,6 +181,11 @@ class MemoryPlan:
             if life.start_op <= step <= life.end_op:
                 return self.tensor_allocs[copy]
         return None if root in self.outside else self.tensor_allocs[root]
+
+    @property
+    def moved_bytes(self) -> int:
+        """The bytes that all moves of a run copy."""
+        return sum(move.size for move in self.moves)
 
     @cached_property
     def _copies_of(self) -> dict[TensorId, list[TensorId]]:
@@ -225,8 +233,11 @@ class MemoryPlan:
             for memory, arena in self.arenas(role).items():
                 notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
+        for memory, size in self.accesses.items():
+            speed = self.bandwidths.get(memory)
+            lines.append(f"accesses    {memory}  {size:,} bytes a run" + (f", {size / speed * 1e3:.3g} ms" if speed else ""))
         if self.moves:
-            lines.append(f"moves       {len(self.moves):,} a run, {sum(move.size for move in self.moves):,} bytes")
+            lines.append(f"moves       {len(self.moves):,} a run, {self.moved_bytes:,} bytes")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

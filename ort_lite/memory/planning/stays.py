@@ -1,6 +1,6 @@
 """Where tensors are during a program: slots, the copies of them that come and go, and the moves between both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
@@ -70,7 +70,7 @@ class Home:
     @classmethod
     def of(cls, slot: Slot, choices: tuple[MemoryType, ...]) -> "Home":
         """Return the home of a slot for its whole lifetime."""
-        is_whole = not slot.uses or (len(choices) == 1 and not slot.is_stored)
+        is_whole = not slot.uses or len(slot.members) > 1 or (len(choices) == 1 and not slot.is_stored)
         return cls(slot, slot.lifetime.start_op, slot.lifetime.end_op, choices, is_whole)
 
     @property
@@ -90,21 +90,25 @@ class Home:
         return replace(self, first=first, last=max([first, *elsewhere, *read]), choices=choices, is_whole=True)
 
 
-def keep_copy(plan: MemoryPlan, slot: Slot, memory: MemoryType, offset: int, size: int, life: tuple[int, int]) -> TensorId:
-    """Enter a copy of a slot into a plan, for the operators `life`, both inclusive. Return the name of its allocation."""
-    copy = f"{slot.name} in {memory} from op {life[0]}"
-    plan.bind(copy, TensorBinding(ArenaRole.scratch, memory, offset, memory), size)
-    plan.tensor_lifetimes[copy] = TensorLifetime(copy, *life)
+def keep_copy(plan: MemoryPlan, slot: Slot, binding: TensorBinding, size: int, first: int, last: int) -> None:
+    """Enter a copy of a slot into a plan, for the operators `first` to `last`, both inclusive."""
+    copy = copy_name(slot, binding.memory, first)
+    plan.bind(copy, binding, size)
+    plan.tensor_lifetimes[copy] = TensorLifetime(copy, first, last)
     plan.copies[copy] = slot.name
-    return copy
 
 
-def moves_of(plan: MemoryPlan, slot: Slot, copies: Sequence[tuple[Window, TensorId]]) -> list[tuple[bool, TensorMove]]:
-    """Return the moves to and from the copies of a slot, each with True if it is into the copy."""
+def copy_name(slot: Slot, memory: MemoryType, first: int) -> TensorId:
+    """Return the name of the allocation of a copy that is there from operator `first`."""
+    return f"{slot.name} in {memory} from op {first}"
+
+
+def moves_of(plan: MemoryPlan, slot: Slot, memory: MemoryType, windows: Sequence[Window]) -> list[tuple[bool, TensorMove]]:
+    """Return the moves to and from the copies of a slot in `memory`, each with True if it is into the copy."""
     home = slot.attributes.memory if slot.name in plan.outside else plan.tensor_allocs[slot.name].memory
     moves = []
-    for window, copy in copies:
-        memory = plan.tensor_allocs[copy].memory
+    for window in windows:
+        copy = copy_name(slot, memory, window.first)
         if slot.is_computed and window.first == slot.lifetime.start_op:
             moves.append((False, TensorMove(slot.name, window.last + 1, copy, slot.name, memory, home, slot.size)))
         else:
@@ -115,3 +119,14 @@ def moves_of(plan: MemoryPlan, slot: Slot, copies: Sequence[tuple[Window, Tensor
 def in_order(moves: Sequence[tuple[bool, TensorMove]]) -> tuple[TensorMove, ...]:
     """Return the moves by operator: of one operator, first those out of copies, whose bytes others may then take."""
     return tuple(move for _, move in sorted(moves, key=lambda each: (each[1].step, each[0])))
+
+
+def accesses_of(plan: MemoryPlan, requests: Iterable[TensorRequest]) -> dict[MemoryType, int]:
+    """Return the bytes that the operators of a run read and write, by memory."""
+    found: dict[MemoryType, int] = {}
+    for one in requests:
+        for use in one.uses:
+            slot = plan.allocation_at(one.tensor_id, use)
+            memory = one.attributes.memory if slot is None else slot.memory
+            found[memory] = found.get(memory, 0) + one.size
+    return found
