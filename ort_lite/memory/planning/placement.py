@@ -13,6 +13,7 @@ import numpy as np
 
 from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
+from ort_lite.memory.planning.packing import LIMIT
 from ort_lite.memory.planning.planner import MemoryPlanner, pack_blocks
 
 SHARES = (1.0, 0.9, 0.75, 0.5, 0.0)
@@ -70,10 +71,10 @@ def place(planner: MemoryPlanner, candidates: Sequence[Candidate], capacity: int
     Raises Crowded if candidates do not fit where they are needed. O(gaps * operators), and the planner's time.
     """
     windows = [Window(k, one.accesses[0], one.accesses[-1]) for k, one in enumerate(candidates) if _gains(one)]
-    offsets = _pack(planner, candidates, windows, capacity)
-    if (offsets >= 0).all():
+    offsets = _pack(planner, candidates, windows)
+    if all(at + candidates[window.candidate].size <= capacity for window, at in zip(windows, offsets.tolist(), strict=True)):
         return list(zip(windows, offsets.tolist(), strict=True))
-    ranked = _ranked(candidates)
+    ranked, offsets = _ranked(candidates), _pack(planner, candidates, windows, capacity)
     whole = _filled(candidates, ranked, windows, offsets, capacity)
     missing = _missing(candidates, whole)
     for share in SHARES:
@@ -157,7 +158,7 @@ def _blocks(candidates: Sequence[Candidate], windows: Sequence[Window]) -> Block
     return Blocks([one.size for one in own], starts, ends, [one.alignment for one in own])
 
 
-def _pack(planner: MemoryPlanner, candidates: Sequence[Candidate], windows: Sequence[Window], capacity: int) -> Words:
+def _pack(planner: MemoryPlanner, candidates: Sequence[Candidate], windows: Sequence[Window], capacity: int = LIMIT) -> Words:
     names = [candidates[window.candidate].name for window in windows]
     return pack_blocks(planner, _blocks(candidates, windows), names, capacity)
 
