@@ -76,6 +76,11 @@ class Memories:
             raise InvalidArgument(f"{', '.join(map(str, self._declared.values()))}: none may hold {role} tensors")
         return TensorAttributes(found[-1] if role is ArenaRole.constant else found[0])
 
+    @property
+    def of_caller(self) -> TensorAttributes:
+        """The memory in which the caller's inputs and outputs are: the last that is writable."""
+        return TensorAttributes(self.platform.writable[-1])
+
     def plan(
         self,
         planner: MemoryPlanner,
