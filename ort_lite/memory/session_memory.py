@@ -33,7 +33,7 @@ class SessionMemory:
         self.pools: dict[type[Arena], ScratchPool[Any]] = {}
         self.planner: MemoryPlanner = DEFAULT_PLANNER
         """The planner named by `ort_lite.memory_planner`, set before providers are configured."""
-        self.stated_memories: "tuple[Memory, ...]" = ()
+        self.stated_memories: tuple[Memory, ...] = ()
         """The memories that `ort_lite.memories` states, set before providers are configured."""
 
     @property

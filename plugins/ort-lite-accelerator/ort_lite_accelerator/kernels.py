@@ -54,11 +54,12 @@ def _gemm(stream: CardStream, s: Settings, a: Array, b: Array, c: Array | None =
     return product if c is None else product + np.float32(s["beta"]) * c
 
 
-def _reshape(stream: CardStream, s: Settings, x: Array) -> Array:
+def reshaped(x: tuple[int, ...], s: Settings) -> tuple[int, ...]:
+    """Return the shape that Reshape gives a tensor of shape `x`."""
     copied = {k for k, size in enumerate(s["shape"]) if size == 0 and not s["allowzero"]}
     known = prod(size for k, size in enumerate(s["shape"]) if size >= 0 and k not in copied)
-    rest = prod(size for k, size in enumerate(x.shape) if k not in copied) // known if known else 0
-    return x.reshape([x.shape[k] if k in copied else rest if size < 0 else size for k, size in enumerate(s["shape"])])
+    rest = prod(size for k, size in enumerate(x) if k not in copied) // known if known else 0
+    return tuple(x[k] if k in copied else rest if size < 0 else size for k, size in enumerate(s["shape"]))
 
 
 KERNELS: Mapping[str, Callable[..., Array]] = {
@@ -71,5 +72,5 @@ KERNELS: Mapping[str, Callable[..., Array]] = {
     "MaxPool": _max_pool,
     "Mul": lambda stream, s, a, b: np.multiply(a, b),
     "Relu": lambda stream, s, x: np.maximum(x, np.float32(0)),
-    "Reshape": _reshape,
+    "Reshape": lambda stream, s, x: x.reshape(reshaped(x.shape, s)),
 }

@@ -4,8 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from ort_lite.errors import NoDevice
-from ort_lite.graph import Node
+from ort_lite.graph import Node, Value
 from ort_lite.memory.allocators import ArenaAllocator
+from ort_lite.memory.planning.declarations import parse_memories
+from ort_lite.memory.planning.memories import Memories
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
+from ort_lite.memory.planning.requests import Memory
 from ort_lite.provider import (
     Capability,
     CompiledPartition,
@@ -16,11 +20,13 @@ from ort_lite.provider import (
     Partition,
     Rejection,
     Resource,
+    SessionOptions,
 )
 from ort_lite.provider.accelerators import Format, claim_units, count
 from ort_lite.transform import Transform
-from ort_lite_accelerator.memory import CardDriver, CardTransfer
+from ort_lite_accelerator.memory import CardDriver, CardMover, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
+from ort_lite_accelerator.planned import PlannedExecutable
 from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
 
 CARDS = 2
@@ -33,16 +39,22 @@ FORMAT = Format("npu-program", 1, 0)
 class AcceleratorExecutionProvider(ExecutionProvider):
     """An execution provider for a card that runs float32 image networks.
 
-    Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB).
+    Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB);
+    memories, those that it consists of, such as "fast=512K, slow=64M" (default: one, whose use is not planned).
     """
 
     name: ClassVar[str] = "AcceleratorExecutionProvider"
     default: ClassVar[bool] = False
     concurrency: ClassVar[str] = "per-thread"
 
-    def __init__(self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, **unknown: Any) -> None:
+    def __init__(self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, memories: str = "", **unknown: Any) -> None:
         super().__init__(**unknown)
-        self._options = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
+        numbers = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
+        self._options: dict[str, Any] = {**numbers, "memories": memories}
+        self._declared = parse_memories(memories)
+        self._memories: Memories | None = None
+        self._planner: MemoryPlanner = DEFAULT_PLANNER
+        self.mover = CardMover()
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
@@ -57,6 +69,16 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def supported_devices(cls) -> dict[Device, dict[str, Any]]:
         """Return the cards of this machine, each with the options that select it."""
         return {Device("npu", k): {"device_id": k} for k in range(CARDS)}
+
+    def memories(self) -> Sequence[Memory]:
+        """Return the memories that the card consists of; none if their use is not planned."""
+        return self._declared
+
+    def configure(self, options: SessionOptions) -> None:
+        """Receive the session's memories and planner."""
+        if options.session_memory is not None:
+            self._memories = options.session_memory.device_memories(self.memories())
+            self._planner = options.session_memory.planner
 
     # Capabilities
 
@@ -93,7 +115,12 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""
-        return [CardExecutable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
+        return [self._load(compile_program(partition), partition.constants) for partition in partitions]
+
+    def _load(self, program: CardProgram, absorbed: Sequence[Value] = ()) -> CardExecutable:
+        if self._memories is None:
+            return CardExecutable(program, self._arena, absorbed)
+        return PlannedExecutable(program, self._arena, absorbed, self._memories, self._planner, self.mover)
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
@@ -102,7 +129,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
         """Load a compiled partition that `serialize` wrote."""
-        return CardExecutable(CardProgram.from_bytes(data), self._arena)
+        return self._load(CardProgram.from_bytes(data))
 
     def compatibility(self) -> str:
         """Return the format of saved programs."""
