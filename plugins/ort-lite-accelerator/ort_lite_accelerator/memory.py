@@ -89,26 +89,12 @@ def reserve(shape: tuple[int, ...], dtype: np.dtype[Any], arena: ArenaAllocator,
     return made
 
 
-class CardMover:
-    """Copies between the memories of a card, and counts them."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self.moves, self.nbytes = 0, 0
-
-    def move(self, source: CardTensor, destination: CardTensor) -> None:
-        """Copy a tensor into another one of the same shape."""
-        on_card(destination)[...] = on_card(source)
-        with self._lock:
-            self.moves += 1
-            self.nbytes += source.nbytes
-
-
 class CardTransfer:
-    """Copies between the host and one card, and within the card."""
+    """Copies between the host and one card, and within the card. Counts the moves of plans, from one memory to another."""
 
     def __init__(self, arena: ArenaAllocator) -> None:
-        self._arena = arena
+        self._arena, self._lock = arena, Lock()
+        self.moves, self.moved_bytes = 0, 0
 
     def can_copy(self, source: Device, destination: Device) -> bool:
         """Return True if source and destination are the host and this card, or this card twice."""
@@ -122,6 +108,13 @@ class CardTransfer:
     def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> CardTensor:
         """Copy an input of a partition into memory that ort_lite allocated from the arena and will free."""
         return store(value, self._arena, memory)
+
+    def move(self, source: CardTensor, destination: CardTensor) -> None:
+        """Copy a tensor from one memory of the card to another, as a plan says."""
+        on_card(destination)[...] = on_card(source)
+        with self._lock:
+            self.moves += 1
+            self.moved_bytes += source.nbytes
 
     def overwrite(self, value: Any, source: Device, destination: Device, target: CardTensor) -> None:
         """Copy a value into an existing tensor: an OrtValue that is updated, or an output bound to one."""

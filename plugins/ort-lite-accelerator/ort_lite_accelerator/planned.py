@@ -18,7 +18,7 @@ from ort_lite.memory.planning.program_requests import PlannedProgram
 from ort_lite.memory.planning.requests import ArenaRole
 from ort_lite.provider import run_events
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import CardMover, CardPart, CardRegion, CardStream, CardTensor, on_card, reserve
+from ort_lite_accelerator.memory import CardPart, CardRegion, CardStream, CardTensor, CardTransfer, on_card, reserve
 from ort_lite_accelerator.program import CardExecutable, CardInstruction, CardProgram
 from ort_lite_accelerator.sizes import Shape, result_shape, scratch_shape
 
@@ -47,18 +47,18 @@ class PlannedExecutable(CardExecutable):
         absorbed: Sequence[Value],
         memories: Memories,
         planner: MemoryPlanner,
-        mover: CardMover,
+        transfer: CardTransfer,
     ) -> None:
-        self._memories, self._planner, self._mover = memories, planner, mover
+        self._memories, self._planner, self._transfer = memories, planner, transfer
         self._names = _names(program)
         self._plans: dict[tuple[Shape, ...], CardPlan] = {}
-        self._last = MemoryPlan()
         self._lock = Lock()
         super().__init__(program, arena, absorbed)
 
     def memory_plan(self) -> MemoryPlan:
-        """Return the plan of the last run."""
-        return self._last
+        """Return the plan that was made last; empty before the first run."""
+        made = list(self._plans.values())
+        return made[-1].plan if made else MemoryPlan()
 
     def _load(self, constants: Mapping[int, Array]) -> dict[int, CardTensor]:
         """Copy the constants to the places that every plan gives them."""
@@ -91,7 +91,6 @@ class PlannedExecutable(CardExecutable):
                 while len(self._plans) >= PLANS:
                     del self._plans[next(iter(self._plans))]
                 found = self._plans[key] = self._make_plan(key)
-            self._last = found.plan
             return found
 
     def _make_plan(self, inputs: Sequence[Shape]) -> CardPlan:
@@ -143,7 +142,7 @@ class PlannedExecutable(CardExecutable):
 
     def _move(self, places: "_Places", step: int) -> None:
         for move in places.card.moves.get(step, ()):
-            self._mover.move(places.at(move.source), places.at(move.destination))
+            self._transfer.move(places.at(move.source), places.at(move.destination))
 
     def _execute(self, places: "_Places", step: int, one: CardInstruction) -> None:
         begin, events, columns = perf_counter_ns(), run_events(), _columns(step, one)

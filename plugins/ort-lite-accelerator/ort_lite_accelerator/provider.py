@@ -24,7 +24,7 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.accelerators import Format, claim_units, count
 from ort_lite.transform import Transform
-from ort_lite_accelerator.memory import CardDriver, CardMover, CardTransfer
+from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
 from ort_lite_accelerator.planned import PlannedExecutable
 from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
@@ -54,7 +54,6 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         self._declared = parse_memories(memories)
         self._memories: Memories | None = None
         self._planner: MemoryPlanner = DEFAULT_PLANNER
-        self.mover = CardMover()
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
@@ -120,7 +119,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def _load(self, program: CardProgram, absorbed: Sequence[Value] = ()) -> CardExecutable:
         if self._memories is None:
             return CardExecutable(program, self._arena, absorbed)
-        return PlannedExecutable(program, self._arena, absorbed, self._memories, self._planner, self.mover)
+        return PlannedExecutable(program, self._arena, absorbed, self._memories, self._planner, self._transfer)
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
