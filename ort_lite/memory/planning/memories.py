@@ -44,11 +44,11 @@ class Memories:
             if constraint.name not in self.constraints:
                 raise InvalidArgument(f"MemoryConstraint {constraint.name!r}: expected one of {', '.join(self.constraints)}")
             self.constraints[constraint.name] = constraint
-        self._declared = {name: Memory(name) for name in self.constraints}
+        self.declared = {name: Memory(name, one.max_size) for name, one in self.constraints.items()}
 
     @property
     def _remote(self) -> frozenset[MemoryType]:
-        return frozenset(name for name, memory in self._declared.items() if memory.remote)
+        return frozenset(name for name, memory in self.declared.items() if memory.remote)
 
     @classmethod
     def of(cls, memories: Sequence[Memory], min_alignment: int = 16) -> "Memories":
@@ -63,7 +63,7 @@ class Memories:
         read_only = tuple(memory.name for memory in memories if memory.roles == constant)
         limits = [MemoryConstraint(memory.name, memory.size) for memory in memories]
         made = cls(Platform(writable, read_only, min_alignment), limits)
-        made._declared = {memory.name: memory for memory in memories}
+        made.declared = {memory.name: memory for memory in memories}
         return made
 
     def attributes(self, role: ArenaRole) -> TensorAttributes:
@@ -71,9 +71,9 @@ class Memories:
 
         Raises InvalidArgument if there is none.
         """
-        found = [name for name, memory in self._declared.items() if role in memory.roles]
+        found = [name for name, memory in self.declared.items() if role in memory.roles]
         if not found:
-            raise InvalidArgument(f"{', '.join(map(str, self._declared.values()))}: none may hold {role} tensors")
+            raise InvalidArgument(f"{', '.join(map(str, self.declared.values()))}: none may hold {role} tensors")
         return TensorAttributes(found[-1] if role is ArenaRole.constant else found[0])
 
     @property
@@ -123,8 +123,7 @@ class Memories:
         named = [tensor for tensor in requests if tensor in plan.tensor_allocs]
         slots_by_name = {tensor: plan.tensor_allocs[tensor] for tensor in (*named, *plan.copies)}
         plan = replace(plan, tensor_allocs=slots_by_name, moves=moves)
-        accesses = accesses_of(plan, requests.values())
-        plan = replace(plan, accesses=accesses, bandwidths={name: self._declared[name].bandwidth for name in accesses})
+        plan = replace(plan, accesses=accesses_of(plan, requests.values()), memories=self.declared)
         check(plan)
         check_uses(plan, requests.values(), self._remote)
         return plan
@@ -304,12 +303,12 @@ class Memories:
         writable = self.platform.writable
         self._check_memory(slot, slot.attributes.memory, writable)
         after = writable[writable.index(slot.attributes.memory) :]
-        allowed = tuple(name for name in after if slot.role in self._declared[name].roles)
+        allowed = tuple(name for name in after if slot.role in self.declared[name].roles)
         return tuple(name for name in allowed if name not in self._remote) if slot.role is ArenaRole.persistent else allowed
 
     def _may_be_copied(self, slot: Slot, memory: MemoryType) -> bool:
         """Return True if copies of a stored slot may live in a memory. Persistent tensors have none: they are written."""
-        is_allowed = memory != slot.attributes.memory and slot.role in self._declared[memory].roles
+        is_allowed = memory != slot.attributes.memory and slot.role in self.declared[memory].roles
         return is_allowed and slot.role is not ArenaRole.persistent and memory not in self._remote
 
     def _check_memory(self, slot: Slot, memory: MemoryType, allowed: tuple[MemoryType, ...]) -> None:

@@ -3,15 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.live import max_live
-from ort_lite.memory.planning.requests import ArenaRole, MemoryType, align_up
-
-if TYPE_CHECKING:
-    from ort_lite.memory.planning.picture import Box
+from ort_lite.memory.planning.requests import ArenaRole, Memory, MemoryType, align_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +143,7 @@ class MemoryPlan:
 
     `copies` maps an allocation to the tensor of which it is a further copy, in another memory or at another time, and `moves` are the
     copies that a run makes. `outside` has the memory of tensors whose place is the caller's. `accesses` are the bytes that operators
-    read and write in a run, by memory, if they were stated; `bandwidths` the bytes per second of those memories, 0 if unknown.
+    read and write in a run, by memory, if they were stated. `memories` are those that were declared.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -163,7 +159,7 @@ class MemoryPlan:
     moves: Sequence[TensorMove] = ()
     outside: Mapping[TensorId, MemoryType] = field(default_factory=dict)
     accesses: Mapping[MemoryType, int] = field(default_factory=dict)
-    bandwidths: Mapping[MemoryType, float] = field(default_factory=dict)
+    memories: Mapping[MemoryType, Memory] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Assign `size` bytes to a tensor at the place given by the binding."""
@@ -231,33 +227,22 @@ class MemoryPlan:
         lines = []
         for role in ArenaRole:
             for memory, arena in self.arenas(role).items():
-                notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
+                notes = self.quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
         for memory, size in self.accesses.items():
-            speed = self.bandwidths.get(memory)
+            speed = self.memories[memory].bandwidth if memory in self.memories else 0
             lines.append(f"accesses    {memory}  {size:,} bytes a run" + (f", {size / speed * 1e3:.3g} ms" if speed else ""))
         if self.moves:
             lines.append(f"moves       {len(self.moves):,} a run, {self.moved_bytes:,} bytes")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Draw the scratch arenas: operators across, bytes up."""
-        from ort_lite.memory.planning.picture import ArenaPicture, html_of
+        """Draw the memories that have scratch: operators across, bytes up."""
+        from ort_lite.memory.planning.picture import html_of
+        from ort_lite.memory.planning.plan_picture import pictures_of
 
-        arenas = [
-            ArenaPicture(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
-            for memory, found in self.certificates.items()
-        ]
-        return html_of(arenas, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+        return html_of(pictures_of(self), [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
 
-    def _boxes(self, memory: MemoryType) -> "list[Box]":
-        from ort_lite.memory.planning.picture import Box
-
-        return [
-            Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
-            for tensor, slot in self.tensor_allocs.items()
-            if slot.memory == memory and slot.role is ArenaRole.scratch and tensor not in self.aliases
-        ]
-
-    def _quality(self, memory: MemoryType) -> str:
+    def quality(self, memory: MemoryType) -> str:
+        """Return the certificate of the scratch in `memory` and the planner, as text."""
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")
