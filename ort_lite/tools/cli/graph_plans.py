@@ -29,6 +29,12 @@ class GraphPlans:
 
     def plan(self, partition: Partition) -> MemoryPlan:
         """Plan a partition. Raises InvalidArgument for a tensor whose size only a run tells."""
+        plan = self._memories.plan(self._planner, self.program(partition).requests(self._memories), {})
+        plan.steps.update((memory, [node.name for node in partition.nodes]) for memory in plan.arena_usages)
+        return plan
+
+    def program(self, partition: Partition) -> PlannedProgram:
+        """Return the nodes of a partition as a program to plan. Raises InvalidArgument as `plan` does."""
         if self._inference is None:
             self._inference = Inference(partition.rules, inferred=True, certain=False)
             self._inference.run(self._graph, self._given)
@@ -38,26 +44,22 @@ class GraphPlans:
             used = [value for value in (*node.reads(), *node.outputs) if value is not None]
             operators.append([value.name for value in used])
             sizes.update((value.name, self._size(value)) for value in used if value.name not in sizes)
-        program = PlannedProgram(
+        return PlannedProgram(
             operators,
             sizes,
             constants={value.name: None for value in partition.constants},
             inputs={value.name for value in partition.inputs},
             outputs={value.name for value in partition.outputs},
         )
-        plan = self._memories.plan(self._planner, program.requests(self._memories), {})
-        plan.steps.update((memory, [node.name for node in partition.nodes]) for memory in plan.arena_usages)
-        return plan
 
     def _size(self, value: Value) -> int:
         assert self._inference is not None
-        found = self._inference.of(value).type
-        shape = found.shape if isinstance(found, TensorType) else None
-        if not isinstance(found, TensorType) or shape is None or not all(isinstance(dim, int) for dim in shape):
-            raise InvalidArgument(
-                f"tensor {value.name!r} is {found}: expected a size that follows from the shapes of the inputs"
-            )
-        return prod(int(dim) for dim in shape if isinstance(dim, int)) * to_numpy(found.dtype).itemsize
+        for found in (value.type, self._inference.of(value).type):
+            shape = found.shape if isinstance(found, TensorType) else None
+            sizes = [dim for dim in shape or () if isinstance(dim, int)]
+            if isinstance(found, TensorType) and shape is not None and len(sizes) == len(shape):
+                return prod(sizes) * to_numpy(found.dtype).itemsize
+        raise InvalidArgument(f"the size of tensor {value.name!r} does not follow from the shapes of the inputs")
 
 
 def _info(fed: Any, value: Value) -> Info:

@@ -31,12 +31,12 @@ def main(arguments: Namespace) -> None:
         feeds = feeds_of(arguments, session.get_inputs())
         session.run(None, feeds)
         plans = {name: plan for name, plan in session.memory_plans().items() if isinstance(plan, MemoryPlan)}
-        names = [partition.name for partition in session.explain().assignment.partitions]
+        reasons = {partition.name: "states no plan" for partition in session.explain().assignment.partitions}
         if arguments.memory:
-            plans = _plans_for_memories(session, feeds, plans)
+            plans, reasons = _plans_for_memories(session, feeds, plans)
     if not plans:
         raise InvalidArgument(
-            f"none of {', '.join(names) or 'no partition'} states a plan; --providers chooses who runs the model"
+            f"none of {', '.join(reasons) or 'no partition'} states a plan; --providers chooses who runs the model"
         )
     if arguments.picture:
         Path(arguments.picture).write_text(_page(plans), "utf-8")
@@ -45,26 +45,30 @@ def main(arguments: Namespace) -> None:
         return
     for name, plan in plans.items():
         _show(name, plan, arguments.top)
-    for name in names:
+    for name, reason in reasons.items():
         if name not in plans:
-            print_text(f"{name} states no plan")
+            print_text(f"{name} {reason}")
 
 
 def _plans_for_memories(
     session: InferenceSession, feeds: dict[str, Any], stated: dict[str, MemoryPlan]
-) -> dict[str, MemoryPlan]:
-    """Return the plans of partitions that run by the stated memories, and plans of the graph for the others."""
+) -> tuple[dict[str, MemoryPlan], dict[str, str]]:
+    """Return the plans of partitions that run by the stated memories, plans of the graph for others, and reasons for the rest."""
     memory = session._state.session_memory
     memories = memory.device_memories(())
-    prepared = session._stage_results
     assert memories is not None
+    prepared = session._stage_results
     others = GraphPlans(prepared.model.graph, feeds, memories, memory.planner)
-    found = {}
+    found: dict[str, MemoryPlan] = {}
+    reasons: dict[str, str] = {}
     for partition in prepared.assignment.partitions:
         plan = stated.get(partition.name)
-        is_planned = plan is not None and plan.memories == memories.declared
-        found[partition.name] = plan if plan is not None and is_planned else others.plan(partition)
-    return found
+        try:
+            is_planned = plan is not None and plan.memories == memories.declared
+            found[partition.name] = plan if plan is not None and is_planned else others.plan(partition)
+        except InvalidArgument as error:
+            reasons[partition.name] = f"is not planned: {error}"
+    return found, reasons
 
 
 def _page(plans: dict[str, MemoryPlan]) -> str:
