@@ -7,7 +7,7 @@ from itertools import pairwise
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.checker import check
-from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
+from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.placement import Candidate, Crowded, Window, place
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding, TensorMove
 from ort_lite.memory.planning.planner import MemoryPlanner
@@ -21,7 +21,7 @@ from ort_lite.memory.planning.requests import (
     TensorRequest,
     align_up,
 )
-from ort_lite.memory.planning.stays import Home, Slot, accesses_of, in_order, keep_copy, moves_of
+from ort_lite.memory.planning.stays import Home, Slot, accesses_of, in_order, keep_copy, moves_of, slots_of
 from ort_lite.memory.planning.use_check import check_uses
 
 Stays = list[tuple[Window, int]]
@@ -99,7 +99,7 @@ class Memories:
             if tensor.tensor_id in requests:
                 raise InvalidArgument(f"tensor {tensor.tensor_id!r} is asked for twice, expected every tensor once")
             requests[tensor.tensor_id] = tensor
-        slots = self._slots(requests, lifetimes, aliases)
+        slots = slots_of(requests, lifetimes, aliases)
         inside = [slot for slot in slots if not slot.members[0].outside]
         plan = MemoryPlan(
             tensor_lifetimes={
@@ -127,36 +127,6 @@ class Memories:
         check(plan)
         check_uses(plan, requests.values(), self._remote)
         return plan
-
-    def _slots(
-        self,
-        requests: Mapping[TensorId, TensorRequest],
-        lifetimes: Mapping[TensorId, TensorLifetime],
-        aliases: Iterable[Iterable[TensorId]],
-    ) -> list[Slot]:
-        used = {r.tensor_id: TensorLifetime(r.tensor_id, min(r.uses), max(r.uses)) for r in requests.values() if r.uses}
-        stated = [*lifetimes.values(), *used.values()]
-        first = min((lifetime.start_op for lifetime in stated), default=0)
-        last = max((lifetime.end_op for lifetime in stated), default=0)
-        known = {
-            tensor: TensorLifetime(tensor, first, last)
-            for tensor, request in requests.items()
-            if request.role is not ArenaRole.scratch
-        }
-        known.update({tensor: life for tensor, life in used.items() if tensor not in known})
-        known.update({tensor: lifetime for tensor, lifetime in lifetimes.items() if tensor in requests})
-        slots = []
-        for group in alias_classes({tensor: request.size for tensor, request in requests.items()}, known, aliases):
-            members = tuple(requests[tensor] for tensor in group.members)
-            for member in members[1:]:
-                if (member.role, member.attributes) != (members[0].role, members[0].attributes):
-                    raise InvalidArgument(
-                        f"tensors {members[0].tensor_id!r} ({members[0].role}, {members[0].attributes}) and "
-                        f"{member.tensor_id!r} ({member.role}, {member.attributes}) cannot share bytes: expected one "
-                        "role and the same attributes"
-                    )
-            slots.append(Slot(members, group.lifetime, group.size))
-        return slots
 
     # --- Arenas that only grow
     def _place_constant(self, plan: MemoryPlan, slot: Slot) -> None:

@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.live import max_live
 from ort_lite.memory.planning.requests import ArenaRole, Memory, MemoryType, align_up
+
+if TYPE_CHECKING:
+    from ort_lite.memory.planning.picture import ArenaPicture
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +243,26 @@ class MemoryPlan:
     def _repr_html_(self) -> str:
         """Draw the memories that have scratch: operators across, bytes up."""
         from ort_lite.memory.planning.picture import html_of
-        from ort_lite.memory.planning.plan_picture import pictures_of
 
-        return html_of(pictures_of(self), [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+        pictures = [self._picture(memory) for memory in self.arena_usages]
+        return html_of(pictures, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+
+    def _picture(self, memory: MemoryType) -> "ArenaPicture":
+        """Return the picture of a memory: what always lives there at the bottom, above it the scratch."""
+        from ort_lite.memory.planning.picture import ArenaPicture, Box
+
+        last = max((life.end_op for life in self.tensor_lifetimes.values()), default=0) + 1
+        boxes, base = [], 0
+        for arenas in (self.constant_arenas, self.persistent_arenas):
+            if memory in arenas:
+                boxes.append(Box(f"{arenas[memory].role} tensors", base, arenas[memory].used, 0, last))
+                base += arenas[memory].used
+        for tensor, slot in self.tensor_allocs.items():
+            if slot.memory == memory and slot.role is ArenaRole.scratch and tensor not in self.aliases:
+                boxes.append(Box(tensor, base + slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open()))
+        limit = self.memories[memory].size if memory in self.memories else None
+        title = f"{ArenaRole.scratch} {memory}: {self.quality(memory)}" + ("" if limit is None else f", limit {limit:,}")
+        return ArenaPicture(title, boxes, base + self.certificates[memory].lower_bound, limit)
 
     def quality(self, memory: MemoryType) -> str:
         """Return the certificate of the scratch in `memory` and the planner, as text."""

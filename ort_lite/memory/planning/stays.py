@@ -1,9 +1,10 @@
-"""Where tensors are during a program: slots, the copies of them that come and go, and the moves between both."""
+"""The places of tensors during a program: slots, the copies of them that come and go, and the moves between both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
+from ort_lite.errors import InvalidArgument
+from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
 from ort_lite.memory.planning.placement import Window
 from ort_lite.memory.planning.plan import MemoryPlan, TensorBinding, TensorMove
 from ort_lite.memory.planning.requests import ArenaRole, MemoryType, TensorAttributes, TensorRequest
@@ -55,6 +56,37 @@ class Slot:
         """The operators at which its bytes are read or written: its uses, and for scratch both ends of its lifetime."""
         ends = () if self.is_stored else (self.lifetime.start_op, self.lifetime.end_op)
         return tuple(sorted({*self.uses, *ends}))
+
+
+def slots_of(
+    requests: Mapping[TensorId, TensorRequest],
+    lifetimes: Mapping[TensorId, TensorLifetime],
+    aliases: Iterable[Iterable[TensorId]],
+) -> list[Slot]:
+    """Return the slots of tensors. Constants and persistent tensors without a lifetime live throughout the program."""
+    used = {r.tensor_id: TensorLifetime(r.tensor_id, min(r.uses), max(r.uses)) for r in requests.values() if r.uses}
+    stated = [*lifetimes.values(), *used.values()]
+    first = min((lifetime.start_op for lifetime in stated), default=0)
+    last = max((lifetime.end_op for lifetime in stated), default=0)
+    known = {
+        tensor: TensorLifetime(tensor, first, last)
+        for tensor, request in requests.items()
+        if request.role is not ArenaRole.scratch
+    }
+    known.update({tensor: life for tensor, life in used.items() if tensor not in known})
+    known.update({tensor: lifetime for tensor, lifetime in lifetimes.items() if tensor in requests})
+    slots = []
+    for group in alias_classes({tensor: request.size for tensor, request in requests.items()}, known, aliases):
+        members = tuple(requests[tensor] for tensor in group.members)
+        for member in members[1:]:
+            if (member.role, member.attributes) != (members[0].role, members[0].attributes):
+                raise InvalidArgument(
+                    f"tensors {members[0].tensor_id!r} ({members[0].role}, {members[0].attributes}) and "
+                    f"{member.tensor_id!r} ({member.role}, {member.attributes}) cannot share bytes: expected one "
+                    "role and the same attributes"
+                )
+        slots.append(Slot(members, group.lifetime, group.size))
+    return slots
 
 
 @dataclass(frozen=True, slots=True)
