@@ -87,6 +87,13 @@ def test_kernels_do_not_use_a_remote_memory() -> None:
         planned("fast=110, slow=*:remote", CHAIN)
 
 
+def test_what_is_only_stored_between_uses_goes_to_a_remote_memory() -> None:
+    for machine in ("fast=135, slow=*:remote", "fast=135, mid=0, slow=*:remote"):
+        plan, _ = planned(machine, CHAIN)
+        assert plan.tensor_allocs["a"].memory == "slow"
+        assert set(plan.accesses) == {"fast"}
+
+
 def test_what_fits_nowhere_is_named_with_its_size_and_the_limits() -> None:
     with pytest.raises(
         OutOfMemory, match=r"do not fit 'fast' \(50 of 50 .*'slow' \(80 of 110 .*: scratch tensor 'c' \(60 bytes\)"
@@ -140,6 +147,9 @@ def test_every_operator_finds_its_operands(tensors: dict[str, Tensor], machine: 
         planned(machine.format(fast, mid), tensors)
     except OutOfMemory as error:
         assert "remote" in machine, error  # noqa: PT017 -- without remote memories everything fits
+        if "mid" in machine:  # another memory makes nothing impossible
+            with pytest.raises(OutOfMemory):
+                planned(MACHINES[1].format(fast), tensors)
 
 
 def test_the_check_follows_contents() -> None:

@@ -28,6 +28,14 @@ Stays = list[tuple[Window, int]]
 """When a tensor is in a memory, and at which offsets."""
 
 
+class _Homeless(OutOfMemory):
+    """An error: scratch tensors have no place in any memory."""
+
+    def __init__(self, message: str, names: Iterable[TensorId]) -> None:
+        super().__init__(message)
+        self.names = frozenset(names)
+
+
 class Memories:
     """The memories of a platform, with limits. `plan` appends constants, then persistent tensors, and packs scratch last.
 
@@ -100,6 +108,32 @@ class Memories:
                 raise InvalidArgument(f"tensor {tensor.tensor_id!r} is asked for twice, expected every tensor once")
             requests[tensor.tensor_id] = tensor
         slots = slots_of(requests, lifetimes, aliases)
+        plan = self._place(planner, slots)
+        for arena in (*plan.constant_arenas.values(), *plan.persistent_arenas.values()):
+            arena.total_size = arena.used
+        named = [tensor for tensor in requests if tensor in plan.tensor_allocs]
+        slots_by_name = {tensor: plan.tensor_allocs[tensor] for tensor in (*named, *plan.copies)}
+        plan = replace(plan, tensor_allocs=slots_by_name, accesses=accesses_of(plan, requests.values()), memories=self.declared)
+        check(plan)
+        check_uses(plan, requests.values(), self._remote)
+        return plan
+
+    def _place(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
+        """Place slots. Tensors that found no memory are tried again, with all their uses in the first one."""
+        forced: frozenset[TensorId] = frozenset()
+        while True:
+            plan = self._place_stored(planner, slots)
+            try:
+                moves = self._place_scratch(planner, plan, slots, forced)
+            except _Homeless as error:
+                if not self._remote or error.names <= forced:
+                    raise OutOfMemory(str(error)) from None
+                forced |= error.names
+            else:
+                return replace(plan, moves=moves)
+
+    def _place_stored(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
+        """Return a plan that has places for constants and persistent tensors only."""
         inside = [slot for slot in slots if not slot.members[0].outside]
         plan = MemoryPlan(
             tensor_lifetimes={
@@ -117,15 +151,6 @@ class Memories:
         for slot in inside:
             if slot.role is ArenaRole.persistent:
                 self._place_persistent(plan, slot)
-        moves = self._place_scratch(planner, plan, slots)
-        for arena in (*plan.constant_arenas.values(), *plan.persistent_arenas.values()):
-            arena.total_size = arena.used
-        named = [tensor for tensor in requests if tensor in plan.tensor_allocs]
-        slots_by_name = {tensor: plan.tensor_allocs[tensor] for tensor in (*named, *plan.copies)}
-        plan = replace(plan, tensor_allocs=slots_by_name, moves=moves)
-        plan = replace(plan, accesses=accesses_of(plan, requests.values()), memories=self.declared)
-        check(plan)
-        check_uses(plan, requests.values(), self._remote)
         return plan
 
     # --- Arenas that only grow
@@ -172,8 +197,10 @@ class Memories:
         return arena.allocate(size, alignment)
 
     # --- Scratch
-    def _place_scratch(self, planner: MemoryPlanner, plan: MemoryPlan, slots: Sequence[Slot]) -> tuple[TensorMove, ...]:
-        """Place scratch, memory by memory, and copies in the first of them. Return the moves."""
+    def _place_scratch(
+        self, planner: MemoryPlanner, plan: MemoryPlan, slots: Sequence[Slot], forced: frozenset[TensorId]
+    ) -> tuple[TensorMove, ...]:
+        """Place scratch, memory by memory, and copies in the first of them, where the `forced` are used. Return the moves."""
         waiting = [Home.of(slot, self._writable_from(slot)) for slot in slots if not slot.is_stored]
         stored = [Home.of(slot, ()) for slot in slots if slot.is_stored and slot.uses]
         copies: list[tuple[Slot, MemoryType, list[Window]]] = []
@@ -184,7 +211,7 @@ class Memories:
             stored = []
             if here:
                 tried.append(self._describe_room(plan, memory))
-                found = self._windows(planner, plan, here, memory)
+                found = self._windows(planner, plan, here, memory, forced)
                 self._stage(plan, here, found, memory)
                 left = {home.slot.name: self._settle(plan, home, memory, found[home.slot.name]) for home in here}
                 copied = [home.slot for home in here if home.slot.is_stored or left[home.slot.name]]
@@ -192,14 +219,20 @@ class Memories:
                 waiting = [home for home in waiting if memory not in home.choices] + [home for home in left.values() if home]
         if waiting:
             names = ", ".join(str(home.slot) for home in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
-            raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory")
+            message = f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory"
+            raise _Homeless(message, (home.slot.name for home in waiting))
         return in_order([move for slot, memory, windows in copies for move in moves_of(plan, slot, memory, windows)])
 
     def _windows(
-        self, planner: MemoryPlanner, plan: MemoryPlan, here: Sequence[Home], memory: MemoryType
+        self,
+        planner: MemoryPlanner,
+        plan: MemoryPlan,
+        here: Sequence[Home],
+        memory: MemoryType,
+        forced: frozenset[TensorId],
     ) -> dict[TensorId, Stays]:
         """Choose what is in a memory, and open its arena for that. Return the windows of each slot."""
-        candidates = [self._candidate(home, memory) for home in here]
+        candidates = [self._candidate(home, memory, home.slot.name in forced) for home in here]
         try:
             found = place(planner, candidates, self._capacity(plan, memory))
         except Crowded as crowd:
@@ -215,10 +248,10 @@ class Memories:
             windows[candidates[window.candidate].name].append((window, offset))
         return windows
 
-    def _candidate(self, home: Home, memory: MemoryType) -> Candidate:
+    def _candidate(self, home: Home, memory: MemoryType, is_forced: bool) -> Candidate:
         slot = home.slot
         others = {slot.attributes.memory} if slot.is_stored else {*home.choices} - {memory}
-        is_needed = bool(slot.uses) and bool(others) and others <= self._remote
+        is_needed = not home.is_rest and (is_forced or (bool(others) and others <= self._remote))
         size, alignment = align_up(slot.size, self._unit(memory)), self._alignment(slot, memory)
         needed = frozenset(slot.uses if is_needed else ())
         return Candidate(slot.name, size, alignment, home.accesses, needed, home.is_whole, slot.is_stored)

@@ -91,13 +91,17 @@ def slots_of(
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The operators during which a slot needs a place of its own, in one of `choices`. It may be split at the slot's uses."""
+    """The operators during which a slot needs a place of its own, in one of `choices`. It may be split at the slot's uses.
+
+    `is_rest`: parts are in other memories, and `choices` leaves out those that kernels cannot use if they use this part.
+    """
 
     slot: Slot
     first: int
     last: int
     choices: tuple[MemoryType, ...]
     is_whole: bool
+    is_rest: bool = False
 
     @classmethod
     def of(cls, slot: Slot, choices: tuple[MemoryType, ...]) -> "Home":
@@ -118,8 +122,10 @@ class Home:
         is_first = bool(windows) and windows[0].first == self.first
         first = windows[0].last if is_first else self.first
         read = [window.first - 1 for window in windows[is_first:]]
-        choices = tuple(name for name in self.choices if name != memory and not (elsewhere and name in remote))
-        return replace(self, first=first, last=max([first, *elsewhere, *read]), choices=choices, is_whole=True)
+        excluded = {memory, *(remote if elsewhere and not self.is_rest else ())}
+        choices = tuple(name for name in self.choices if name not in excluded)
+        last = max([first, *elsewhere, *read])
+        return replace(self, first=first, last=last, choices=choices, is_whole=True, is_rest=True)
 
 
 def keep_copy(plan: MemoryPlan, slot: Slot, binding: TensorBinding, size: int, first: int, last: int) -> None:
