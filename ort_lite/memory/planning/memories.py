@@ -69,7 +69,7 @@ class Memories:
         constant = frozenset({ArenaRole.constant})
         writable = tuple(memory.name for memory in memories if memory.roles != constant)
         read_only = tuple(memory.name for memory in memories if memory.roles == constant)
-        limits = [MemoryConstraint(memory.name, memory.size) for memory in memories]
+        limits = [MemoryConstraint(memory.name, memory.size, memory.alignment) for memory in memories]
         made = cls(Platform(writable, read_only, min_alignment), limits)
         made.declared = {memory.name: memory for memory in memories}
         return made
@@ -170,13 +170,13 @@ class Memories:
                 "for all constants of a memory; give it another constant_destination_memory"
             )
         if not self._append(plan, slot, memory, source):
-            raise OutOfMemory(f"{slot} does not fit {self._describe_room(plan, memory)}; raise max_size or move it")
+            raise OutOfMemory(f"{slot} does not fit {self._describe_room(plan, memory)}; raise its limit or move it")
 
     def _place_persistent(self, plan: MemoryPlan, slot: Slot) -> None:
         memories = self._writable_from(slot)
         if not any(self._append(plan, slot, memory, memory) for memory in memories):
             tried = ", ".join(self._describe_room(plan, memory) for memory in memories)
-            raise OutOfMemory(f"{slot} does not fit {tried}; raise max_size or add a memory")
+            raise OutOfMemory(f"{slot} does not fit {tried}; raise a limit or add a memory")
 
     def _append(self, plan: MemoryPlan, slot: Slot, memory: MemoryType, source: MemoryType) -> bool:
         """Append a slot to the arena of its role. Return False if the memory has no room."""
@@ -219,7 +219,7 @@ class Memories:
                 waiting = [home for home in waiting if memory not in home.choices] + [home for home in left.values() if home]
         if waiting:
             names = ", ".join(str(home.slot) for home in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
-            message = f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory"
+            message = f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise a limit or add a memory"
             raise _Homeless(message, (home.slot.name for home in waiting))
         return in_order([move for slot, memory, windows in copies for move in moves_of(plan, slot, memory, windows)])
 
@@ -239,7 +239,7 @@ class Memories:
             largest = max((home.slot for home in here if home.slot.name in crowd.names), key=lambda slot: slot.size)
             raise OutOfMemory(
                 f"operator {crowd.operator} uses {crowd.size:,} bytes at once, which do not fit {self._describe_room(plan, memory)}: "
-                f"{largest} is the largest of {len(crowd.names)} tensors; raise max_size"
+                f"{largest} is the largest of {len(crowd.names)} tensors; raise the limit"
             ) from None
         peak = max((offset + candidates[window.candidate].size for window, offset in found), default=0)
         plan.arena_usages[memory] = ArenaUsage(memory, peak, peak, ArenaRole.scratch, memory)

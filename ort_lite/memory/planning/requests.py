@@ -37,8 +37,8 @@ def align_up(value: int, alignment: int) -> int:
 class Memory:
     """A memory of a device: its bytes (None: no limit), its bytes per second (0: unknown), and the roles of what may live there.
 
-    Kernels read and write tensors in place. In a `remote` memory they cannot: a tensor is copied to another memory for each
-    operator that uses it.
+    Tensors begin at multiples of `alignment`, if it is given. Kernels read and write tensors in place. In a `remote` memory they
+    cannot: a tensor is copied to another memory for each operator that uses it.
     """
 
     name: MemoryType
@@ -46,6 +46,7 @@ class Memory:
     bandwidth: float = 0.0
     roles: frozenset[ArenaRole] = frozenset(ArenaRole)
     remote: bool = False
+    alignment: int | None = None
 
     def __str__(self) -> str:
         size = "no limit" if self.size is None else f"{self.size:,} bytes"

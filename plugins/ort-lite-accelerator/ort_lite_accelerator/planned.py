@@ -25,7 +25,6 @@ from ort_lite_accelerator.sizes import Shape, result_shape, scratch_shape
 FLOAT = np.dtype(np.float32)
 PLANS = 16
 """The number of shapes whose plans a program keeps."""
-ALIGNMENT = 64
 
 
 class CardPlan(NamedTuple):

@@ -1,6 +1,7 @@
 """AcceleratorExecutionProvider: compiles partitions for a card with a memory of its own, of which this machine has two."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ort_lite.errors import NoDevice
@@ -32,6 +33,8 @@ from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_pr
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
 """The card: operations per second, seconds per launch, seconds and bytes per second of copies."""
+ALIGNMENT = 64
+"""The multiple of bytes at which tensors begin in the memories that an option declares."""
 FORMAT = Format("npu-program", 1, 0)
 """The format of saved programs, which every card can load."""
 
@@ -51,7 +54,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         super().__init__(**unknown)
         numbers = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
         self._options: dict[str, Any] = {**numbers, "memories": memories}
-        self._declared = parse_memories(memories)
+        self._declared = tuple(replace(memory, alignment=ALIGNMENT) for memory in parse_memories(memories))
         self._memories: Memories | None = None
         self._planner: MemoryPlanner = DEFAULT_PLANNER
         if self._options["device_id"] >= CARDS:

@@ -90,6 +90,7 @@ def test_what_a_provider_declares_is_used_and_what_a_session_states_replaces_it(
     made = session(model(RESIDUAL), card)
     made.run(None, pixels())
     assert set(plan_of(made).arena_usages) == {"near", "far"}
+    assert all(slot.offset % 64 == 0 for slot in plan_of(made).tensor_allocs.values())
     other = session(model(RESIDUAL), card, options=stated("one=*"))
     other.run(None, pixels())
     assert set(plan_of(other).arena_usages) == {"one"}
