@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ort_lite.errors import InvalidArgument, InvalidPlan, OutOfMemory
 from ort_lite.memory.planning.declarations import parse_memories
 from ort_lite.memory.planning.memories import Memories
-from ort_lite.memory.planning.plan import MemoryPlan
+from ort_lite.memory.planning.plan import MemoryPlan, TensorBinding
 from ort_lite.memory.planning.planner import PLANNERS
 from ort_lite.memory.planning.requests import ArenaRole, Memory, TensorAttributes, TensorRequest
 from ort_lite.memory.planning.use_check import check_uses
@@ -113,6 +113,8 @@ def test_constants_go_where_constants_may_live() -> None:
     plan, _ = planned("fast=1K:scratch, slow=*:scratch, flash=1K:constant", CHAIN)
     assert plan.tensor_allocs["w"].memory == "flash"
     assert list(plan.constant_arenas) == ["flash"]
+    plan, _ = planned("fast=120, slow=*, flash=*:constant+remote", CHAIN)
+    assert str(plan.tensor_allocs["w"].binding) == str(TensorBinding(ArenaRole.constant, "slow", 0, "flash"))
     with pytest.raises(OutOfMemory, match=r"constant tensor 'w' \(30 bytes\) does not fit 'flash' \(16 of 16 bytes left\)"):
         planned("fast=*:scratch, slow=*:scratch, flash=16:constant", CHAIN)
     with pytest.raises(InvalidArgument, match=r"flash \(no limit\): none may hold scratch tensors"):
@@ -138,6 +140,7 @@ MACHINES = (
     "fast={0}, slow=*:remote",
     "fast={0}, mid={1}, slow=*:remote",
     "fast={0}:scratch, slow=*, rom=*:constant",
+    "fast={0}, slow=*, flash=*:constant+remote",
 )
 
 
@@ -146,7 +149,7 @@ def test_every_operator_finds_its_operands(tensors: dict[str, Tensor], machine: 
     try:
         planned(machine.format(fast, mid), tensors)
     except OutOfMemory as error:
-        assert "remote" in machine, error  # noqa: PT017 -- without remote memories everything fits
+        assert "slow=*:remote" in machine, error  # noqa: PT017 -- without remote memories everything fits
         if "mid" in machine:  # another memory makes nothing impossible
             with pytest.raises(OutOfMemory):
                 planned(MACHINES[1].format(fast), tensors)

@@ -77,12 +77,17 @@ class Memories:
     def attributes(self, role: ArenaRole) -> TensorAttributes:
         """Return the memory for tensors of a role: the first that may hold it, or for constants the last.
 
-        Raises InvalidArgument if there is none.
+        Constants of a remote memory for constants alone are copied once to the slowest memory where kernels can read them, except the first, which
+        holds what is used most. Raises InvalidArgument if no memory may hold the role.
         """
         found = [name for name, memory in self.declared.items() if role in memory.roles]
         if not found:
             raise InvalidArgument(f"{', '.join(map(str, self.declared.values()))}: none may hold {role} tensors")
-        return TensorAttributes(found[-1] if role is ArenaRole.constant else found[0])
+        if role is not ArenaRole.constant:
+            return TensorAttributes(found[0])
+        readable = [name for name in found if name in self.platform.writable[1:] and name not in self._remote]
+        is_stored = found[-1] in self._remote and found[-1] in self.platform.read_only
+        return TensorAttributes(found[-1], readable[-1] if is_stored and readable else None)
 
     @property
     def of_caller(self) -> TensorAttributes:
@@ -161,7 +166,7 @@ class Memories:
                 f"{slot}: constant_destination_memory {destination!r} is not writable, expected "
                 f"{' or '.join(self.platform.writable)}, or None to read it in place"
             )
-        memory = destination or source
+        memory = slot.memory
         self._check_memory(slot, source, tuple(self.constraints))
         arena = plan.constant_arenas.get(memory)
         if arena is not None and arena.source_memory != source:
@@ -250,7 +255,7 @@ class Memories:
 
     def _candidate(self, home: Home, memory: MemoryType, is_forced: bool) -> Candidate:
         slot = home.slot
-        others = {slot.attributes.memory} if slot.is_stored else {*home.choices} - {memory}
+        others = {slot.memory} if slot.is_stored else {*home.choices} - {memory}
         is_needed = not home.is_rest and (is_forced or (bool(others) and others <= self._remote))
         size, alignment = align_up(slot.size, self._unit(memory)), self._alignment(slot, memory)
         needed = frozenset(slot.uses if is_needed else ())
@@ -311,7 +316,7 @@ class Memories:
 
     def _may_be_copied(self, slot: Slot, memory: MemoryType) -> bool:
         """Return True if copies of a stored slot may live in a memory. Persistent tensors have none: they are written."""
-        is_allowed = memory != slot.attributes.memory and slot.role in self.declared[memory].roles
+        is_allowed = memory != slot.memory and slot.role in self.declared[memory].roles
         return is_allowed and slot.role is not ArenaRole.persistent and memory not in self._remote
 
     def _check_memory(self, slot: Slot, memory: MemoryType, allowed: tuple[MemoryType, ...]) -> None:

@@ -37,6 +37,11 @@ class Slot:
         return self.members[0].attributes
 
     @property
+    def memory(self) -> MemoryType:
+        """The memory that it is first tried in, and from which kernels read it if it is a constant."""
+        return self.attributes.constant_destination_memory or self.attributes.memory
+
+    @property
     def is_stored(self) -> bool:
         """True if its place does not depend on the scratch: a constant, or a tensor of the caller's."""
         return self.role is not ArenaRole.scratch or bool(self.members[0].outside)
