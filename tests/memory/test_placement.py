@@ -117,7 +117,9 @@ def test_constants_go_where_constants_may_live() -> None:
     assert str(plan.tensor_allocs["w"].binding) == str(TensorBinding(ArenaRole.constant, "slow", 0, "flash"))
     with pytest.raises(OutOfMemory, match=r"constant tensor 'w' \(30 bytes\) does not fit 'flash' \(16 of 16 bytes left\)"):
         planned("fast=*:scratch, slow=*:scratch, flash=16:constant", CHAIN)
-    with pytest.raises(InvalidArgument, match=r"flash \(no limit\): none may hold scratch tensors"):
+    with pytest.raises(InvalidArgument, match=r"state \(no limit\), flash \(no limit\): none may hold scratch tensors"):
+        planned("state=*:persistent, flash=*:constant", CHAIN, "state")
+    with pytest.raises(InvalidArgument, match=r"memories flash \(no limit\): expected that kernels can write to the first"):
         planned("flash=*:constant", CHAIN)
 
 
@@ -183,5 +185,7 @@ def test_malformed_text_is_named(text: str) -> None:
 def test_the_fastest_comes_first_and_kernels_can_use_it() -> None:
     with pytest.raises(InvalidArgument, match=r"memory fast \(512 bytes\) is faster than slow \(no limit\) before it"):
         Memories.of(parse_memories("slow=*@1G, fast=512@20G"))
-    with pytest.raises(InvalidArgument, match=r"slow \(no limit, remote\) is the first"):
+    with pytest.raises(
+        InvalidArgument, match=r"memories slow \(no limit, remote\): expected that kernels can write to the first"
+    ):
         Memories.of(parse_memories("slow=*:remote"))

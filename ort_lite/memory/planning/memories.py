@@ -64,10 +64,14 @@ class Memories:
         for before, after in pairwise(memory for memory in memories if memory.bandwidth):
             if after.bandwidth > before.bandwidth:
                 raise InvalidArgument(f"memory {after} is faster than {before} before it: expected the fastest first")
-        if memories and memories[0].remote:
-            raise InvalidArgument(f"memory {memories[0]} is the first: expected one that kernels can read and write")
         constant = frozenset({ArenaRole.constant})
-        writable = tuple(memory.name for memory in memories if memory.roles != constant)
+        written = [memory for memory in memories if memory.roles != constant]
+        if not written or written[0].remote:
+            names = ", ".join(map(str, memories))
+            raise InvalidArgument(
+                f"memories {names}: expected that kernels can write to the first that is not for constants alone"
+            )
+        writable = tuple(memory.name for memory in written)
         read_only = tuple(memory.name for memory in memories if memory.roles == constant)
         limits = [MemoryConstraint(memory.name, memory.size, memory.alignment) for memory in memories]
         made = cls(Platform(writable, read_only, min_alignment), limits)
@@ -77,8 +81,8 @@ class Memories:
     def attributes(self, role: ArenaRole) -> TensorAttributes:
         """Return the memory for tensors of a role: the first that may hold it, or for constants the last.
 
-        Constants of a remote memory for constants alone are copied once to the slowest memory where kernels can read them, except the first, which
-        holds what is used most. Raises InvalidArgument if no memory may hold the role.
+        Constants in a remote memory for constants alone are copied once to the slowest memory where kernels can read them, except
+        the first, which holds what is used most. Raises InvalidArgument if no memory may hold the role.
         """
         found = [name for name, memory in self.declared.items() if role in memory.roles]
         if not found:
