@@ -36,7 +36,8 @@ def main(arguments: Namespace) -> None:
             plans, reasons = _plans_for_memories(session, feeds, plans)
     if not plans:
         raise InvalidArgument(
-            f"none of {', '.join(reasons) or 'no partition'} states a plan; --providers chooses who runs the model"
+            f"{', '.join(f'{name} {reason}' for name, reason in reasons.items()) or 'no partition'}; --providers chooses who "
+            "runs the model"
         )
     if arguments.picture:
         Path(arguments.picture).write_text(_page(plans), "utf-8")
