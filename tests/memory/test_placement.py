@@ -30,10 +30,13 @@ def requests_of(memories: Memories, tensors: dict[str, Tensor], caller: str) -> 
     """The requests for tensors whose kinds are roles, input and output; the last two are in the memory `caller`."""
     made = []
     for name, one in tensors.items():
-        role = ArenaRole(one.kind) if one.kind in ("constant", "persistent") else ArenaRole.scratch
-        outside = one.kind if one.kind in ("input", "output") else ""
-        attributes = TensorAttributes(caller) if outside else memories.attributes(role)
-        made.append(TensorRequest(name, one.size, role, attributes, uses=one.uses, outside=outside))  # type: ignore[arg-type]
+        if one.kind == "input":
+            made.append(TensorRequest(name, one.size, attributes=TensorAttributes(caller), uses=one.uses, outside="input"))
+        elif one.kind == "output":
+            made.append(TensorRequest(name, one.size, attributes=TensorAttributes(caller), uses=one.uses, outside="output"))
+        else:
+            role = ArenaRole(one.kind)
+            made.append(TensorRequest(name, one.size, role, memories.attributes(role), uses=one.uses))
     return made
 
 
@@ -150,8 +153,9 @@ MACHINES = (
 def test_every_operator_finds_its_operands(tensors: dict[str, Tensor], machine: str, fast: int, mid: int) -> None:
     try:
         planned(machine.format(fast, mid), tensors)
-    except OutOfMemory as error:
-        assert "slow=*:remote" in machine, error  # noqa: PT017 -- without remote memories everything fits
+    except OutOfMemory:
+        if "slow=*:remote" not in machine:
+            raise  # where kernels can use the slow memory, everything fits
         if "mid" in machine:  # another memory makes nothing impossible
             with pytest.raises(OutOfMemory):
                 planned(MACHINES[1].format(fast), tensors)
