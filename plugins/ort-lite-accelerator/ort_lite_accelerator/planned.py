@@ -19,7 +19,7 @@ from ort_lite.memory.planning.requests import ArenaRole
 from ort_lite.provider import run_events
 from ort_lite_accelerator.kernels import KERNELS
 from ort_lite_accelerator.memory import CardPart, CardRegion, CardStream, CardTensor, CardTransfer, on_card, reserve
-from ort_lite_accelerator.program import CardExecutable, CardInstruction, CardProgram
+from ort_lite_accelerator.program import CardInstruction, CardProgram
 from ort_lite_accelerator.sizes import Shape, result_shape, scratch_shape
 
 FLOAT = np.dtype(np.float32)
@@ -36,8 +36,8 @@ class CardPlan(NamedTuple):
     staged: Mapping[str, CardTensor]
 
 
-class PlannedExecutable(CardExecutable):
-    """A program whose tensors have planned places in the memories of the card."""
+class PlannedExecutable:
+    """A program whose tensors have planned places in the memories of the card. Its states are streams, as those of CardExecutable."""
 
     def __init__(
         self,
@@ -52,7 +52,27 @@ class PlannedExecutable(CardExecutable):
         self._names = _names(program)
         self._plans: dict[tuple[Shape, ...], CardPlan] = {}
         self._lock = Lock()
-        super().__init__(program, arena, absorbed)
+        self.program, self.absorbed = program._replace(constants={}), absorbed
+        self._arena = arena
+        self._constants = self._load(program.constants)
+
+    def create_state(self) -> CardStream:
+        """Create the stream of a thread."""
+        return CardStream(self._arena)
+
+    def release_state(self, state: CardStream) -> None:
+        """Free the memory of a stream."""
+        state.release()
+
+    def to_bytes(self) -> bytes:
+        """Serialize the program with its constants."""
+        constants = {k: on_card(x) for k, x in self._constants.items()}
+        return self.program._replace(constants=constants).to_bytes()
+
+    def facts(self) -> dict[str, int | str]:
+        """Return facts for `explain()`."""
+        memories = ", ".join(map(str, self._memories.declared.values()))
+        return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "memories": memories}
 
     def memory_plan(self) -> MemoryPlan:
         """Return the plan that was made last; empty before the first run."""
@@ -122,6 +142,9 @@ class PlannedExecutable(CardExecutable):
         return CardPlan(plan, shapes, moves, staged)
 
     # --- Runs
+    def __call__(self, inputs: Sequence[CardTensor], state: CardStream) -> list[CardTensor]:
+        return self.into_memory(inputs, [None] * len(self.program.outputs), state)
+
     def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
         """Run the program by its plan, and write outputs into chunks that ort_lite allocated, or into new ones."""
         card = self._plan(inputs)

@@ -125,10 +125,7 @@ class CardExecutable:
     def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self._arena = arena
-        self._constants = self._load(program.constants)
-
-    def _load(self, constants: Mapping[int, Array]) -> dict[int, CardTensor]:
-        return {k: store(array, self._arena) for k, array in constants.items()}
+        self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> CardStream:
         """Create the stream of a thread."""

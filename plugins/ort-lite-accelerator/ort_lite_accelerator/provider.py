@@ -119,17 +119,17 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         """Compile partitions and copy their constants to the card."""
         return [self._load(compile_program(partition), partition.constants) for partition in partitions]
 
-    def _load(self, program: CardProgram, absorbed: Sequence[Value] = ()) -> CardExecutable:
+    def _load(self, program: CardProgram, absorbed: Sequence[Value] = ()) -> CardExecutable | PlannedExecutable:
         if self._memories is None:
             return CardExecutable(program, self._arena, absorbed)
         return PlannedExecutable(program, self._arena, absorbed, self._memories, self._planner, self._transfer)
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
-        assert isinstance(compiled, CardExecutable)
+        assert isinstance(compiled, CardExecutable | PlannedExecutable)
         return compiled.to_bytes()
 
-    def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
+    def deserialize(self, partition: Partition, data: bytes) -> CardExecutable | PlannedExecutable:
         """Load a compiled partition that `serialize` wrote."""
         return self._load(CardProgram.from_bytes(data))
 
