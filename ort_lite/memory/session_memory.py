@@ -35,6 +35,8 @@ class SessionMemory:
         """The planner named by `ort_lite.memory_planner`, set before providers are configured."""
         self.stated_memories: tuple[Memory, ...] = ()
         """The memories that `ort_lite.memories` states, set before providers are configured."""
+        self.plans_for_devices = False
+        """True once a provider asked for `device_memories`."""
 
     @property
     def is_shared(self) -> bool:
@@ -60,6 +62,7 @@ class SessionMemory:
         """Return the memories of a device: those that the session states, else those that the provider declares, if any."""
         from ort_lite.memory.planning.memories import Memories
 
+        self.plans_for_devices = True
         memories = self.stated_memories or declared
         return Memories.of(memories) if memories else None
 

@@ -37,10 +37,8 @@ def replay(plan: MemoryPlan, requests: Sequence[TensorRequest], contents: Mappin
             place(move.destination, move.size)[...] = place(move.source, move.size)
             moved += move.size
         used = [one for one in requests if step in one.uses]
-        places = {}
-        for one in used:
-            slot = plan.allocation_at(one.tensor_id, step)
-            places[one.tensor_id] = place(one.tensor_id if slot is None else slot.tensor_id, one.size)
+        slots = {one.tensor_id: plan.allocation_at(one.tensor_id, step) for one in used}
+        places = {name: place(slot.tensor_id if slot else name, known[name].size) for name, slot in slots.items()}
         for one in used:
             if one.role is ArenaRole.scratch and one.outside != "input" and step == min(one.uses):
                 places[one.tensor_id][...] = contents[one.tensor_id]

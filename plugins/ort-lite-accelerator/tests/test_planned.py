@@ -97,6 +97,14 @@ def test_what_a_provider_declares_is_used_and_what_a_session_states_replaces_it(
     assert set(plan_of(other).arena_usages) == {"one"}
 
 
+def test_a_session_whose_providers_do_not_plan_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    ort_lite.InferenceSession(model(MLP), stated("fast=1K, slow=*"), ["CPUExecutionProvider"])
+    assert "ort_lite.memories has no effect: none of CPUExecutionProvider plans for memories of its device" in caplog.text
+    caplog.clear()
+    session(model(MLP), options=stated("fast=1K, slow=*"))
+    assert "has no effect" not in caplog.text
+
+
 def test_each_shape_has_a_plan() -> None:
     made = session(model(MLP), options=stated("fast=200, slow=*"))
     for rows in (1, 9, 0, 1):
