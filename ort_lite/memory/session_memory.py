@@ -3,6 +3,7 @@
 The session creates a SessionMemory; its providers find it in `SessionOptions.session_memory` when they are configured.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from ort_lite.options import config_keys
 
 if TYPE_CHECKING:
     from ort_lite.memory.environment import Environment
+    from ort_lite.memory.planning.memories import Memories
+    from ort_lite.memory.planning.requests import Memory
     from ort_lite.options.options import SessionOptions
 
 LIMIT_KEY = "session.memory_limit_bytes"
@@ -30,6 +33,10 @@ class SessionMemory:
         self.pools: dict[type[Arena], ScratchPool[Any]] = {}
         self.planner: MemoryPlanner = DEFAULT_PLANNER
         """The planner named by `ort_lite.memory_planner`, set before providers are configured."""
+        self.stated_memories: tuple[Memory, ...] = ()
+        """The memories that `ort_lite.memories` states, set before providers are configured."""
+        self.plans_for_devices = False
+        """True once a provider asked for `device_memories`."""
 
     @property
     def is_shared(self) -> bool:
@@ -50,6 +57,14 @@ class SessionMemory:
                 found = pool(partial(kind, growth=growth), self.budget)
             self.pools[kind] = found
         return found
+
+    def device_memories(self, declared: "Sequence[Memory]") -> "Memories | None":
+        """Return the memories of a device: those that the session states, else those that the provider declares, if any."""
+        from ort_lite.memory.planning.memories import Memories
+
+        self.plans_for_devices = True
+        memories = self.stated_memories or declared
+        return Memories.of(memories) if memories else None
 
     def trim(self) -> None:
         """Free the memory that no run uses. With an environment, this affects all its sessions."""

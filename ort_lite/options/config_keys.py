@@ -92,6 +92,9 @@ CREATION_TRACE = "ort_lite.creation_trace"
 MEMORY_PLANNER = "ort_lite.memory_planner"
 """A session entry: the planner of scratch memory, a name of PLANNERS or of a plugin's planner."""
 
+MEMORIES = "ort_lite.memories"
+"""A session entry: the memories of a provider's device, such as "fast=512K, slow=64M" (see `planning.declarations`)."""
+
 STRICT = "ort_lite.strict"
 """A session entry. "1": a listed provider that is not installed, has no device or runs no node is an error.
 
@@ -111,6 +114,7 @@ OWN_KEYS = frozenset(
         ROUNDING,
         CREATION_TRACE,
         MEMORY_PLANNER,
+        MEMORIES,
         COMPILE,
         STRICT,
         VERIFY,

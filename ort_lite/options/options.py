@@ -145,6 +145,13 @@ class SessionScratch(Protocol):
     def planner(self) -> Any:
         """The memory planner of the session."""
 
+    @property
+    def plans_for_devices(self) -> bool:
+        """True if a provider asked for `device_memories`."""
+
+    def device_memories(self, declared: Any) -> Any:
+        """Return the memories of a provider's device, or None if nobody states any."""
+
     def pool(self, kind: type[Any], growth: Any = ..., keep: bool = ...) -> Any:
         """Return the session's pool of arenas of one kind."""
 

@@ -171,6 +171,10 @@ def select(
     config_keys.check_session(options.config_entries, [key for provider in made for key in _keys(provider)])
     for provider in made:
         ask(provider, "configure", options)
+    memory = options.session_memory
+    if options.config(config_keys.MEMORIES, "") and memory is not None and not memory.plans_for_devices:
+        names = ", ".join(provider.name for provider in made)
+        _note(notes, options, f"{config_keys.MEMORIES} has no effect: none of {names} plans for memories of its device")
     return Selection(tuple(made), tuple(notes), tuple(policies), listed)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
     from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
+    from ort_lite.memory.planning.requests import Memory
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.1"
@@ -341,6 +342,14 @@ class ExecutionProvider:
         `ort_lite.memory.allocators.ArenaAllocator`, is shown by `InferenceSession.memory` and trimmed by `trim`.
         """
         return None
+
+    def memories(self) -> "Sequence[Memory]":
+        """Return the memories of the device, the fastest first, if it has several or their size matters.
+
+        The session's config entry `ort_lite.memories` replaces them. `SessionOptions.session_memory.device_memories(...)` returns
+        the Memories that plan for them, once the provider is configured.
+        """
+        return ()
 
     def data_transfer(self) -> DataTransfer | None:
         """Return the DataTransfer of its device. Required unless `device` is the CPU."""

@@ -118,6 +118,10 @@ def open_session_memory(options: SessionOptions) -> SessionMemory:
     session_memory = session_memory_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
         session_memory.planner = plugins.memory_planner(planner)
+    if memories := options.config(config_keys.MEMORIES, ""):
+        from ort_lite.memory.planning.declarations import parse_memories
+
+        session_memory.stated_memories = parse_memories(memories)
     options.set_session_memory(session_memory)
     return session_memory
 

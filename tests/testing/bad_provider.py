@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node
 from ort_lite.memory.arenas import allocate_bytes
+from ort_lite.memory.planning.requests import Memory as DeviceMemory
 from ort_lite.provider import (
     CPU,
     Allocator,
@@ -73,6 +74,10 @@ class BadProvider(ExecutionProvider):
         if self.defect == "changes the graph":
             for node in graph:
                 node.name += "'"
+
+    def memories(self) -> Sequence[DeviceMemory]:
+        wrong = self.defect == "names its slow memory first"
+        return (DeviceMemory("slow", None, 1e9), DeviceMemory("fast", 4096, 1e10)) if wrong else ()
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         made = [Compiled(partition, self) for partition in partitions]
@@ -333,6 +338,7 @@ DEFECTS: dict[str, str] = {
     "computes in place": "graphs",
     "remembers widths by length": "sizes",
     "keeps something for each shape": "caches",
+    "names its slow memory first": "memories",
     "saves what it cannot load": "saved",
     "is locked by an error": "interrupted",
 }

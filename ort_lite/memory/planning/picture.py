@@ -25,11 +25,12 @@ class Box(Record):
 
 
 class ArenaPicture(Record):
-    """An arena to draw. `bound` is a lower bound on the size of any plan."""
+    """An arena to draw. `bound` is a lower bound on the size of any plan, and `limit` the bytes that there are, if limited."""
 
     title: str
     boxes: Sequence[Box]
     bound: int
+    limit: int | None = None
 
     @property
     def size(self) -> int:
@@ -58,14 +59,16 @@ def _arena(arena: ArenaPicture, most: int) -> Iterator[str]:
 
 def _svg(arena: ArenaPicture, boxes: Sequence[Box]) -> str:
     steps = max(box.end for box in arena.boxes)
-    across, up = _WIDTH / steps, _HEIGHT / max(arena.size, arena.bound)
+    is_near = arena.limit is not None and arena.limit <= 2 * arena.size
+    across, up = _WIDTH / steps, _HEIGHT / max(arena.size, arena.bound, (arena.limit or 0) * is_near)
     lines = [
         f'<svg viewBox="0 0 {_WIDTH} {_TOP + _HEIGHT + 16}" width="100%" style="max-width:{_WIDTH}px" role="img" '
         'aria-label="Memory plan: operators across, bytes up" fill="currentColor" font-size="11">',
         '<g fill-opacity=".3" stroke="currentColor" stroke-opacity=".7" stroke-width=".5">',
         *(_rectangle(box, across, up) for box in boxes),
         "</g>",
-        _line(arena.bound, up),
+        _line("lower bound", arena.bound, up),
+        *([_line("limit", arena.limit, up, "start")] if arena.limit is not None and is_near else []),
         f'<text x="0" y="{_TOP + _HEIGHT + 12}">operator 0</text>',
         f'<text x="{_WIDTH}" y="{_TOP + _HEIGHT + 12}" text-anchor="end">{steps - 1}</text>',
         "</svg>",
@@ -80,8 +83,10 @@ def _rectangle(box: Box, across: float, up: float) -> str:
     return f"<rect {where}><title>{told}</title></rect>"
 
 
-def _line(bound: int, up: float) -> str:
-    y = _TOP + _HEIGHT - bound * up
+def _line(name: str, nbytes: int, up: float, side: str = "end") -> str:
+    """Draw a line at a height, with its name on the left ("start") or on the right."""
+    y = _TOP + _HEIGHT - nbytes * up
     stroke = 'stroke="currentColor" stroke-width="1.5" stroke-dasharray="6 4"'
-    label = f'<text x="{_WIDTH}" y="{y - 5:.1f}" text-anchor="end">lower bound {bound:,} bytes</text>'
+    x = _WIDTH if side == "end" else 0
+    label = f'<text x="{x}" y="{y - 5:.1f}" text-anchor="{side}">{name} {nbytes:,} bytes</text>'
     return f'<line x1="0" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" {stroke}/>{label}'

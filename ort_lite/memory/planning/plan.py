@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.live import max_live
-from ort_lite.memory.planning.requests import ArenaRole, MemoryType, align_up
+from ort_lite.memory.planning.requests import ArenaRole, Memory, MemoryType, align_up
 
 if TYPE_CHECKING:
-    from ort_lite.memory.planning.picture import Box
+    from ort_lite.memory.planning.picture import ArenaPicture
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,25 @@ class TensorAllocation:
     def role(self) -> ArenaRole:
         """The role of its arena."""
         return ArenaRole.scratch if self.binding is None else self.binding.role
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMove:
+    """A copy of a tensor from one memory to another, made just before operator `step`. All are made in the order of the plan.
+
+    `source` and `destination` are allocations of the plan, or the tensor itself if its place is the caller's.
+    """
+
+    tensor_id: TensorId
+    step: int
+    source: TensorId
+    destination: TensorId
+    source_memory: MemoryType
+    memory: MemoryType
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.tensor_id!r}, {self.size:,} bytes, {self.source_memory} -> {self.memory}, before op {self.step}"
 
 
 @dataclass(slots=True)
@@ -125,6 +144,10 @@ class MemoryPlan:
     `aliases` maps a tensor to the tensor whose bytes it shares; both are in `tensor_allocs`. `planner` is the name of the planner
     that packed the scratch. `steps` has, per scratch arena, the names of the nodes that the operators belong to, in order. `shapes`
     are the input shapes that the plan is for, with free dimensions that it does not depend on by name. Both may be empty.
+
+    `copies` maps an allocation to the tensor of which it is a further copy, in another memory or at another time, and `moves` are the
+    copies that a run makes. `outside` has the memory of tensors whose place is the caller's. `accesses` are the bytes that operators
+    read and write in a run, by memory, if they were stated. `memories` are those that were declared.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -136,6 +159,11 @@ class MemoryPlan:
     planner: str = ""
     steps: dict[MemoryType, Sequence[str]] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    copies: dict[TensorId, TensorId] = field(default_factory=dict)
+    moves: Sequence[TensorMove] = ()
+    outside: Mapping[TensorId, MemoryType] = field(default_factory=dict)
+    accesses: Mapping[MemoryType, int] = field(default_factory=dict)
+    memories: Mapping[MemoryType, Memory] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Assign `size` bytes to a tensor at the place given by the binding."""
@@ -144,6 +172,27 @@ class MemoryPlan:
     def get_allocation(self, tensor_id: TensorId) -> TensorAllocation:
         """Return the slot of a tensor. Raises KeyError if it was not planned."""
         return self.tensor_allocs[tensor_id]
+
+    def allocation_at(self, tensor_id: TensorId, step: int) -> TensorAllocation | None:
+        """Return the allocation that operator `step` uses; None if it is the caller's. Raises KeyError for an unknown tensor."""
+        root = self.aliases.get(tensor_id, tensor_id)
+        for copy in self._copies_of.get(root, ()):
+            life = self.tensor_lifetimes[copy]
+            if life.start_op <= step <= life.end_op:
+                return self.tensor_allocs[copy]
+        return None if root in self.outside else self.tensor_allocs[root]
+
+    @property
+    def moved_bytes(self) -> int:
+        """The bytes that all moves of a run copy."""
+        return sum(move.size for move in self.moves)
+
+    @cached_property
+    def _copies_of(self) -> dict[TensorId, list[TensorId]]:
+        found: dict[TensorId, list[TensorId]] = {}
+        for copy, tensor in self.copies.items():
+            found.setdefault(tensor, []).append(copy)
+        return found
 
     def arenas(self, role: ArenaRole) -> dict[MemoryType, ArenaUsage]:
         """Return the arenas of a role, by memory."""
@@ -182,28 +231,39 @@ class MemoryPlan:
         lines = []
         for role in ArenaRole:
             for memory, arena in self.arenas(role).items():
-                notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
+                notes = self.quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
+        for memory, size in self.accesses.items():
+            speed = self.memories[memory].bandwidth if memory in self.memories else 0
+            lines.append(f"accesses    {memory}  {size:,} bytes a run" + (f", {size / speed * 1e3:.3g} ms" if speed else ""))
+        if self.moves:
+            lines.append(f"moves       {len(self.moves):,} a run, {self.moved_bytes:,} bytes")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Draw the scratch arenas: operators across, bytes up."""
-        from ort_lite.memory.planning.picture import ArenaPicture, html_of
+        """Draw the memories that have scratch: operators across, bytes up."""
+        from ort_lite.memory.planning.picture import html_of
 
-        arenas = [
-            ArenaPicture(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
-            for memory, found in self.certificates.items()
-        ]
-        return html_of(arenas, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+        pictures = [self._picture(memory) for memory in self.arena_usages]
+        return html_of(pictures, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
 
-    def _boxes(self, memory: MemoryType) -> "list[Box]":
-        from ort_lite.memory.planning.picture import Box
+    def _picture(self, memory: MemoryType) -> "ArenaPicture":
+        """Return the picture of a memory: what always lives there at the bottom, above it the scratch."""
+        from ort_lite.memory.planning.picture import ArenaPicture, Box
 
-        return [
-            Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
-            for tensor, slot in self.tensor_allocs.items()
-            if slot.memory == memory and slot.role is ArenaRole.scratch and tensor not in self.aliases
-        ]
+        last = max((life.end_op for life in self.tensor_lifetimes.values()), default=0) + 1
+        boxes, base = [], 0
+        for arenas in (self.constant_arenas, self.persistent_arenas):
+            if memory in arenas:
+                boxes.append(Box(f"{arenas[memory].role} tensors", base, arenas[memory].used, 0, last))
+                base += arenas[memory].used
+        for tensor, slot in self.tensor_allocs.items():
+            if slot.memory == memory and slot.role is ArenaRole.scratch and tensor not in self.aliases:
+                boxes.append(Box(tensor, base + slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open()))
+        limit = self.memories[memory].size if memory in self.memories else None
+        title = f"{ArenaRole.scratch} {memory}: {self.quality(memory)}" + ("" if limit is None else f", limit {limit:,}")
+        return ArenaPicture(title, boxes, base + self.certificates[memory].lower_bound, limit)
 
-    def _quality(self, memory: MemoryType) -> str:
+    def quality(self, memory: MemoryType) -> str:
+        """Return the certificate of the scratch in `memory` and the planner, as text."""
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")

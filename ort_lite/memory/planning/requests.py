@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.planning.lifetimes import TensorId
@@ -30,6 +31,26 @@ def power_of_two(value: int) -> bool:
 def align_up(value: int, alignment: int) -> int:
     """Return the next multiple of `alignment`, which is any positive number."""
     return -(-value // alignment) * alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory of a device: its bytes (None: no limit), its bytes per second (0: unknown), and the roles of what may live there.
+
+    Tensors begin at multiples of `alignment`, if it is given. Kernels read and write tensors in place. In a `remote` memory they
+    cannot: a tensor is copied to another memory for each operator that uses it.
+    """
+
+    name: MemoryType
+    size: int | None = None
+    bandwidth: float = 0.0
+    roles: frozenset[ArenaRole] = frozenset(ArenaRole)
+    remote: bool = False
+    alignment: int | None = None
+
+    def __str__(self) -> str:
+        size = "no limit" if self.size is None else f"{self.size:,} bytes"
+        return f"{self.name} ({size}{', remote' if self.remote else ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +117,11 @@ class TensorAttributes:
 
 @dataclass(frozen=True, slots=True)
 class TensorRequest:
-    """A tensor to plan: its bytes, role and memory, the alignment of its type and the one preferred by its kernels."""
+    """A tensor to plan: its bytes, role and memory, the alignment of its type and the one preferred by its kernels.
+
+    `uses` are the operators that read or write it, in any order. If they are stated, a tensor may move between memories. If it is an
+    `outside` input or output of the program, its place in `attributes.memory` is the caller's, and only copies of it are planned.
+    """
 
     tensor_id: TensorId
     size: int
@@ -104,6 +129,8 @@ class TensorRequest:
     attributes: TensorAttributes = TensorAttributes()
     dtype_alignment: int = 1
     alignment_hint: int = 1
+    uses: tuple[int, ...] = ()
+    outside: Literal["", "input", "output"] = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.size <= LIMIT:

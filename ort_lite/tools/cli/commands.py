@@ -78,6 +78,10 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_feeds(parser)
     parser.add_argument("--top", type=int, default=40, metavar="N", help="tensors to show, 0 for all (default: 40)")
+    parser.add_argument(
+        "--memory", metavar="NAME=SIZE,...", help="plan for these memories, the fastest first: fast=512K,slow=64M"
+    )
+    parser.add_argument("--picture", metavar="FILE.html", help="write a page that draws the plans")
     add_output(parser)
 
 
@@ -340,7 +344,10 @@ COMMANDS = (
         "plan",
         "show where and when each tensor of a run is in memory",
         _add_plan,
-        ("ort-lite plan model.onnx --dim batch=8 --top 10",),
+        (
+            "ort-lite plan model.onnx --dim batch=8 --top 10",
+            "ort-lite plan model.onnx --memory fast=512K,slow=64M --picture plan.html",
+        ),
     ),
     Command(
         "profile",

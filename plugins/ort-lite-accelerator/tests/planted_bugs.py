@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, program, provider
+from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, planned, program, provider
 from ort_lite_accelerator.memory import CardStream, CardTensor, CardTransfer, on_card, store
 from ort_lite_accelerator.program import CardExecutable, CardProgram
 
@@ -20,6 +20,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.memory.planning.declarations import parse_memories
 from ort_lite.options import RunOptions
 from ort_lite.provider import Capability, Device, GraphView, Rejection
 
@@ -479,8 +480,9 @@ def freed_twice(patch: pytest.MonkeyPatch) -> None:
 @bug("claims", "Relu")
 def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
     def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        made = CardTensor(arena.allocate(max(array.nbytes - 1, 0)), array.dtype, array.shape)
-        weakref.finalize(made, arena.free, made.memory).atexit = False
+        chunk = arena.allocate(max(array.nbytes - 1, 0))
+        made = CardTensor(chunk, array.dtype, array.shape)
+        weakref.finalize(made, arena.free, chunk).atexit = False
         on_card(made)[...] = array
         return made
 
@@ -579,7 +581,7 @@ def a_donated_input_that_goes_before_its_result(patch: pytest.MonkeyPatch) -> No
     right = CardExecutable.call_donating
 
     def result_without_its_owner(self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Cards:
-        made = right(self, inputs, donated, state)
+        made: Cards = [*right(self, inputs, donated, state)]
         return [CardTensor(y.memory, y.dtype, y.shape) if any(y is x for x in inputs) else y for y in made]
 
     patch.setattr(CardExecutable, "call_donating", result_without_its_owner)
@@ -753,6 +755,36 @@ def saving_needs_the_session(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(AcceleratorExecutionProvider, "serialize", numbered)
     patch.setattr(AcceleratorExecutionProvider, "deserialize", found)
+
+
+# Memories
+
+
+@bug("memories", "Relu")
+def moves_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CardTransfer, "move", lambda self, source, destination: None)
+
+
+@bug("memories", "Relu")
+def moves_after_the_operator(patch: pytest.MonkeyPatch) -> None:
+    real = planned.PlannedExecutable._move
+    patch.setattr(planned.PlannedExecutable, "_move", lambda self, places, step: real(self, places, step - 1))
+
+
+@bug("memories", "Relu")
+def moves_the_other_way(patch: pytest.MonkeyPatch) -> None:
+    real = CardTransfer.move
+    patch.setattr(CardTransfer, "move", lambda self, source, destination: real(self, destination, source))
+
+
+@bug("memories", "Relu")
+def only_homes_are_used(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(planned._Places, "of", lambda self, name, step: self.at(name))
+
+
+@bug("memories", "Relu")
+def slow_memory_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AcceleratorExecutionProvider, "memories", lambda card: parse_memories("slow=*@1G, fast=512K@20G"))
 
 
 # Options and devices

@@ -1,5 +1,7 @@
 """ort-lite's conformance kit, pointed at the accelerator: one test for each check."""
 
+from typing import Any
+
 import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_accelerator.operators import SINCE
@@ -9,9 +11,16 @@ from ort_lite.testing import CHECKS, Kit
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def kit() -> Kit:
-    return Kit(AcceleratorExecutionProvider, SINCE)
+class PlannedExecutionProvider(AcceleratorExecutionProvider):
+    """The card with a memory that holds few tensors, and one that its kernels cannot use."""
+
+    def __init__(self, memories: str = "fast=1M, slow=*:remote", **options: Any) -> None:
+        super().__init__(memories=memories, **options)
+
+
+@pytest.fixture(scope="module", params=[AcceleratorExecutionProvider, PlannedExecutionProvider])
+def kit(request: pytest.FixtureRequest) -> Kit:
+    return Kit(request.param, SINCE)
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -51,6 +51,7 @@ class OnnxRuntimeHost(Host):
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
         **dict.fromkeys(("handles", "donations", "replay"), _UNRUN),
+        "memories": "onnxruntime does not know the memories of a device",
         "saved": "it saves and loads models with ort-lite",
     }
     aliases: ClassVar[Mapping[str, str]] = {DEFAULT: OWN}

@@ -85,6 +85,41 @@ def test_plan_has_a_row_for_each_tensor(tmp_path: Path, capsys: pytest.CaptureFi
         assert tensor["offset"] + tensor["bytes"] <= arena["bytes"] and tensor["first_step"] <= tensor["last_step"]
 
 
+STAGES = """<ir_version: 8, opset_import: ["": 17]> stages (float[N, 64] x) => (float[N, 64] y) {
+    a = Relu(x) b = Mul(a, a) c = Relu(b) d = Mul(c, c) e = Add(d, a) f = Softmax(e) y = Relu(f) }"""
+LIMITED = ("--dim", "N=16", "--memory", "fast=10K@20G,slow=64K@2G")
+ACCELERATED = ("--providers", "AcceleratorExecutionProvider,CPUExecutionProvider")
+
+
+def test_plan_for_stated_memories_lists_moves_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, picture = saved(tmp_path, STAGES), tmp_path / "plan.html"
+    found = shown(capsys, "plan", path, *LIMITED, "--picture", str(picture))["partitions"]["CPUExecutionProvider_0"]
+    assert {arena["arena"] for arena in found["arenas"]} == {"scratch in fast", "scratch in slow"}
+    assert all(arena["used"] <= 10 << 10 for arena in found["arenas"] if arena["arena"] == "scratch in fast")
+    assert set(found["accesses"]) == {"fast", "slow"}
+    assert found["moves"] == [
+        {"tensor": "a", "bytes": 4096, "source": "fast", "destination": "slow", "before_step": 2},
+    ]
+    page = picture.read_text("utf-8")
+    assert page.count("<svg") == 2 and "limit 10,240 bytes" in page and "a in fast from op 0: 4,096 bytes" in page
+    assert main(["plan", path, *LIMITED]) == 0
+    assert "a       4,096  fast  slow  2" in capsys.readouterr().out
+
+
+def test_plan_for_stated_memories_is_that_of_a_provider_that_runs_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = shown(capsys, "plan", saved(tmp_path, STAGES), *LIMITED, *ACCELERATED)["partitions"]
+    assert {name.rpartition("_")[0] for name in found} == {"AcceleratorExecutionProvider", "CPUExecutionProvider"}
+    assert any(row["tensor"].startswith("Relu_0:") for row in found["AcceleratorExecutionProvider_0"]["tensors"])
+
+
+def test_plan_names_a_tensor_whose_size_only_a_run_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = STAGES.replace("(float[N, 64] y)", "(float[N, 64] y, int64[2, M] z)").replace("y = Relu", "z = NonZero(f) y = Relu")
+    assert main(["plan", saved(tmp_path, text), *LIMITED]) == 2
+    assert "the size of tensor 'z' does not follow from the shapes of the inputs" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_profile_has_nodes_and_totals_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.json"
