@@ -10,8 +10,15 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.errors import ProviderError, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import name_errors
-from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
+from ort_lite.provider.ask import ask, name_errors
+from ort_lite.provider.forks import ProcessMemory
+from ort_lite.provider.provider import Allocator, CompiledPartition, Device, ExecutionProvider, Partition
+
+
+def memory_of(provider: ExecutionProvider) -> Allocator | None:
+    """Return the provider's allocator, which frees nothing in a forked child if the device does not outlive a fork."""
+    memory: Allocator | None = ask(provider, "allocator")
+    return memory if memory is None or provider.outlives_fork else ProcessMemory(memory, provider)
 
 
 def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:

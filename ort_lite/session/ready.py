@@ -1,6 +1,7 @@
 """A compiled model that is ready to run: checks the feeds, runs, and selects the requested outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
@@ -12,6 +13,7 @@ from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
+from ort_lite.provider.forks import check_process
 from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
@@ -65,6 +67,13 @@ class Ready:
         self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._events = events
+        self._check_process(prepared)
+
+    def _check_process(self, prepared: Prepared) -> None:
+        """Let runs in a forked child raise ProviderError if the device of a provider does not outlive a fork."""
+        fragile = [provider for provider in lifecycle.taking_part(prepared.assignment) if not provider.outlives_fork]
+        for provider in fragile:
+            self.check_before_runs(partial(check_process, provider))
 
     def check_before_runs(self, check: Callable[[], None]) -> None:
         """Call `check` at the beginning of each run from now on. Runs without a check pay nothing."""
