@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.dtypes import to_numpy
-from ort_lite.errors import ProviderError, format_error
+from ort_lite.errors import OutOfMemory, ProviderError, describe, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import ask, name_errors
@@ -24,13 +24,30 @@ def memory_of(provider: ExecutionProvider) -> Allocator | None:
 def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:
     """Allocate `nbytes` and return the handle. Error messages name `who`.
 
-    Raises RuntimeException if the allocator fails and ProviderError if it returns None.
+    Raises RuntimeException if the allocator fails, OutOfMemory with the sizes if it has no room, and ProviderError if it returns
+    None.
     """
-    with name_errors(f"{who} allocate"):
-        handle = memory.allocate(nbytes)
+    try:
+        with name_errors(f"{who} allocate"):
+            handle = memory.allocate(nbytes)
+    except OutOfMemory as error:
+        if error.wanted is None:
+            error.args = (f"{describe(error)} ({_sizes(error.sized(nbytes, *_use_of(memory)))})",)
+        raise
     if handle is None:
         raise ProviderError(f"{who} allocate returned None; expected a handle")
     return handle
+
+
+def _use_of(memory: Allocator) -> tuple[int | None, int | None]:
+    """Return the bytes in use and the limit, by the allocator's own statistics; None for what it does not count."""
+    counted: Any = getattr(memory, "statistics", dict)()
+    return counted.get("InUse"), counted.get("Limit") or None
+
+
+def _sizes(error: OutOfMemory) -> str:
+    known = {"wanted": error.wanted, "in use": error.in_use, "allowed": error.limit}
+    return ", ".join(f"{nbytes:,} bytes {what}" for what, nbytes in known.items() if nbytes is not None)
 
 
 def free_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
@@ -74,7 +91,7 @@ class Allotted(Wrapper):
         handles: list[Any] = []
         tied = 0
         try:
-            handles.extend(self._allocate(size) for size in self._sizes(told_by))
+            handles.extend(map(self._allocate, self._outputs, self._sizes(told_by)))
             results = check_results(self.function((own, handles)), len(handles), self._who)
             for result, handle in zip(results, handles, strict=True):
                 if handle is not None:
@@ -94,5 +111,5 @@ class Allotted(Wrapper):
             for value, shape in zip(self._outputs, self._shapes.of(told_by), strict=True)
         ]
 
-    def _allocate(self, nbytes: int | None) -> Any:
-        return None if nbytes is None else allocate_handle(self._memory, nbytes, f"{self._who}:")
+    def _allocate(self, value: Value, nbytes: int | None) -> Any:
+        return None if nbytes is None else allocate_handle(self._memory, nbytes, f"{self._who}: output {value.name!r},")

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
+from ort_lite.errors import (
+    InvalidArgument,
+    OrtLiteError,
+    OutOfMemory,
+    ProviderError,
+    RunTerminated,
+    RuntimeException,
+    format_error,
+)
 from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.provider.forks import check_process
@@ -73,7 +81,7 @@ def ask_object(made: Any, method: str, maker: str, expected: type | None = None)
 def name_errors(what: str) -> Iterator[None]:
     """Name a call of a transfer or allocator in its errors.
 
-    ort_lite's own errors keep their class; others become a RuntimeException saying that `what` failed.
+    ort_lite's own errors keep their class; others become a RuntimeException, or an OutOfMemory, saying that `what` failed.
     """
     try:
         yield
@@ -81,7 +89,8 @@ def name_errors(what: str) -> Iterator[None]:
         error.prefix(what)
         raise
     except Exception as error:
-        raise RuntimeException(f"{what} failed: {format_error(error)}") from error
+        kind = OutOfMemory if isinstance(error, MemoryError) else RuntimeException
+        raise kind(f"{what} failed: {format_error(error)}") from error
 
 
 def who(provider: Any) -> str:

@@ -32,6 +32,10 @@ class ProcessMemory:
         check_process(self._provider)
         return self._memory.allocate(nbytes)
 
+    def statistics(self) -> Any:
+        """Return the statistics of the allocator, or none if it has none."""
+        return getattr(self._memory, "statistics", dict)()
+
     def free(self, handle: Any) -> None:
         """Free a handle; do nothing in a forked child."""
         if not is_lost(self._provider):
