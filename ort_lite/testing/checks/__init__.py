@@ -6,6 +6,7 @@ All checks use a provider through sessions, as users do, and compare it with the
 from collections.abc import Callable
 
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
+from ort_lite.testing.checks.forks import forks
 from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
@@ -34,6 +35,7 @@ ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     handles,
     statelessness,
     threads,
+    forks,
     instances,
     devices,
     release,

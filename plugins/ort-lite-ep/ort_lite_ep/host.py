@@ -49,6 +49,7 @@ class OnnxRuntimeHost(Host):
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
         "handles": "it calls compiled partitions itself, without a session",
+        "forks": "sessions of a parent process do not run in a forked child",
         "saved": "it saves and loads models with ort-lite",
     }
     aliases: ClassVar[Mapping[str, str]] = {DEFAULT: OWN}
