@@ -568,6 +568,13 @@ def a_workspace_on_the_card_for_each_shape(right: Call, self: Any, inputs: Cards
     return right(self, inputs, chunks, state)
 
 
+@call_bug("instances", "Relu")
+def values_of_another_instance_are_invalid(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
+    if any(x.memory._owner is not self._arena for x in inputs):
+        raise RuntimeError("the buffer belongs to another device")
+    return right(self, inputs, chunks, state)
+
+
 @bug("forks", "Relu")
 def a_driver_that_waits_in_a_forked_child(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(importlib.import_module("ort_lite.testing.checks.forks"), "PATIENCE", 1.0)
