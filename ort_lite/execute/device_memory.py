@@ -1,7 +1,7 @@
 """Device memory from a provider's allocator, for values copied to the device and for the outputs of its partitions."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -10,7 +10,7 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.errors import OutOfMemory, ProviderError, describe, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import ask, name_errors
+from ort_lite.provider.ask import ask, ask_object, name_errors
 from ort_lite.provider.forks import ProcessMemory
 from ort_lite.provider.provider import Allocator, CompiledPartition, Device, ExecutionProvider, Partition
 
@@ -41,8 +41,12 @@ def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:
 
 def _use_of(memory: Allocator) -> tuple[int | None, int | None]:
     """Return the bytes in use and the limit, by the allocator's own statistics; None for what it does not count."""
-    counted: Any = getattr(memory, "statistics", dict)()
-    return counted.get("InUse"), counted.get("Limit") or None
+    try:
+        counted: Any = ask_object(memory, "statistics", "the allocator", Mapping)
+    except ProviderError:  # it has none, or they fail: the first error says what went wrong
+        return None, None
+    used, limit = (counted.get(name) for name in ("InUse", "Limit"))
+    return used if isinstance(used, int) else None, limit if isinstance(limit, int) and limit else None
 
 
 def _sizes(error: OutOfMemory) -> str:

@@ -17,9 +17,7 @@ class Instances:
     """The instances of this process, as long as somebody refers to them. Those that a fork has lost do not count."""
 
     def __init__(self) -> None:
-        self._shared: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], _Texts], ExecutionProvider] = (
-            weakref.WeakValueDictionary()
-        )
+        self._shared: _Shared = weakref.WeakValueDictionary()
         self._of_sessions: dict[Device, weakref.ref[ExecutionProvider]] = {}
         self._lock = locks.rlock()  # creating a provider may create others
 

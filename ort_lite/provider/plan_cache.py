@@ -76,7 +76,8 @@ class PlanCache(Generic[P]):
             return plan
         finally:
             with self._lock:
-                del self._compiling[key]
+                if self._compiling.get(key) is mine:  # unless a fork happened in `make`
+                    del self._compiling[key]
             mine.done.set()
 
     def trim(self) -> None:

@@ -36,11 +36,13 @@ def _in_child(kit: Kit, session: Any, case: Case, outlives: bool) -> str:
         warnings.simplefilter("ignore")  # threads at a fork are what the check is about
         child = os.fork()
     if not child:
+        status = 1
         try:
             text = _wrong(kit, session, case, outlives)
             os.write(sink, text.encode(errors="replace")[:4000])  # less than a pipe holds
+            status = 0
         finally:
-            os._exit(0)  # nothing else of the parent's happens here
+            os._exit(status)  # nothing else of the parent's happens here
     os.close(sink)
     ended = _wait(child)
     with open(source, encoding="utf-8", errors="replace") as pipe:
