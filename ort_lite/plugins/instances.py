@@ -1,7 +1,7 @@
 """The living instances of providers with a device: those that sessions use, and those that a class has once per options."""
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ort_lite.memory import locks
@@ -34,10 +34,15 @@ class Instances:
             found = self._shared.get(key)
             if found is None or is_lost(found):
                 made = make()
-                others = [(raw, one) for (kind, raw), one in self._shared.items() if kind is cls and not is_lost(one)]
-                found = next((one for raw, one in others if _alike(one, made, {*dict(raw), *options})), made)
-                self._shared[key] = found
+                known = ((raw, one) for raw, one in self._living(cls) if _alike(one, made, {*dict(raw), *options}))
+                found = self._shared[key] = next((one for _, one in known), made)
             return found
+
+    def _living(self, cls: type[ExecutionProvider]) -> Iterator[tuple[_Texts, ExecutionProvider]]:
+        """Yield the instances of a class, with the options that users named; none for one that a user created."""
+        given = [((), one) for reference in self._of_sessions.values() if type(one := reference()) is cls]
+        named = [(raw, one) for (kind, raw), one in self._shared.items() if kind is cls]
+        yield from ((raw, one) for raw, one in (*named, *given) if not is_lost(one))
 
     def enter(self, provider: ExecutionProvider) -> None:
         """Note an instance that a session uses."""

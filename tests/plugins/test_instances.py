@@ -62,6 +62,12 @@ def test_sessions_share_an_instance(other: Any) -> None:
     assert first.run(None, {"x": X})[0].tolist() == second.run(None, {"x": X})[0].tolist() == [-1, 2, -3]
 
 
+def test_an_instance_that_a_user_created_is_shared_too() -> None:
+    mine = Shared(device_id=1)
+    first, second = session(mine), session((Shared, {"device_id": "1"}))
+    assert provider_of(first) is provider_of(second) is mine
+
+
 def test_other_options_have_another_instance() -> None:
     sessions = [session((Shared, options)) for options in ({}, {"device_id": 1}, {"limit": 1 << 30})]
     assert len({id(provider_of(each)) for each in sessions}) == 3
