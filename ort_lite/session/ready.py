@@ -71,8 +71,9 @@ class Ready:
 
     def _check_process(self, prepared: Prepared) -> None:
         """Let runs in a forked child raise ProviderError if the device of a provider does not outlive a fork."""
-        fragile = [provider for provider in lifecycle.taking_part(prepared.assignment) if not provider.outlives_fork]
-        for provider in fragile:
+        if all(provider.outlives_fork for provider in prepared.assignment.providers.values()):
+            return
+        for provider in lifecycle.taking_part(prepared.assignment):
             self.check_before_runs(partial(check_process, provider))
 
     def check_before_runs(self, check: Callable[[], None]) -> None:
