@@ -118,12 +118,11 @@ def check_provider(
 ) -> Report:
     """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
 
-    `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
-    (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
-    models that fail. `progress` is called with the name of each check before it runs, the number of checks that are done, and the
-    number of all. With `host="onnxruntime"`, sessions are those of onnxruntime, for which ort-lite-ep must be installed.
-    `shapes` is the number of shapes of the check `caches`. Provider options with one of these names need a `functools.partial`.
-    Raises InvalidArgument for an unknown check, case or host. A check that raises is a finding.
+    `operators`, `rtol`, `atol` and `shapes` are those of Kit. `case` limits the check to the generated model of that name, `speed`
+    adds times, and `save` is a folder for generated models that fail. `progress` is called with the name of each check before it
+    runs, the number of checks that are done, and the number of all. With `host="onnxruntime"`, sessions are those of onnxruntime,
+    for which ort-lite-ep must be installed. Provider options with one of these names need a `functools.partial`. Raises
+    InvalidArgument for an unknown check, case or host. A check that raises is a finding.
     """
     for name in only or ():
         if name not in CHECKS:
