@@ -285,7 +285,20 @@ class KernelLoadError(OrtLiteError):
 
 
 class OutOfMemory(OrtLiteError, MemoryError):
-    """Tensors do not fit into the allowed memory, or an arena could not grow. Names the capacities that were tried."""
+    """Tensors do not fit into the allowed memory, or an arena could not grow. Names the capacities that were tried.
+
+    For memory of a device, `wanted`, `in_use` and `limit` are the bytes asked for, in use, and allowed; None if nobody knows.
+    """
+
+    wanted: int | None = None
+    in_use: int | None = None
+    limit: int | None = None
+
+    def sized(self, wanted: int | None, in_use: int | None = None, limit: int | None = None) -> Self:
+        """Set the bytes unless they are known, and return the error. The first caller knows the most."""
+        if self.wanted is None:
+            self.wanted, self.in_use, self.limit = wanted, in_use, limit
+        return self
 
 
 class InvalidPlan(OrtLiteError):

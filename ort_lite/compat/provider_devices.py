@@ -5,8 +5,10 @@ import weakref
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, describe
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
+from ort_lite.plugins.instances import INSTANCES
 from ort_lite.plugins.selection import create
 from ort_lite.provider.ask import ask
+from ort_lite.provider.forks import is_lost
 from ort_lite.provider.provider import Device, ExecutionProvider
 
 
@@ -21,10 +23,12 @@ class Devices:
         self._lock = locks.lock()
 
     def provider(self, wanted: Device) -> ExecutionProvider:
-        """Return the provider of a device.
+        """Return the provider of a device: that of a session, if one is alive, or an instance for values.
 
         Raises InvalidArgument with the list of known devices, and of providers that failed to list theirs.
         """
+        if (used := INSTANCES.of_session(wanted)) is not None:
+            return used
         known: list[str] = ["cpu:0"]
         for name in self._classes.installed_providers():
             try:
@@ -42,7 +46,7 @@ class Devices:
     def _one(self, cls: type[ExecutionProvider], device: Device, options: dict[str, object]) -> ExecutionProvider:
         with self._lock:
             found = self._made.get((cls, device))
-            if found is None:
+            if found is None or is_lost(found):
                 found = self._made[cls, device] = create(cls, options)
             return found
 

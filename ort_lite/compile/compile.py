@@ -9,7 +9,16 @@ from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.linking import Linker
-from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, format_error
+from ort_lite.errors import (
+    CompileError,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    OrtLiteError,
+    OutOfMemory,
+    ProviderError,
+    format_error,
+)
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guard_partition
@@ -105,6 +114,18 @@ class PartitionsFailed(CompileError):
         super().__init__("; ".join(dict.fromkeys(why for _, why in failed)))
         self.label, self.failed = label, tuple(failed)
         self.about(failed[0][0].nodes[0] if len(failed) == len(failed[0][0].nodes) == 1 else None, provider=label)
+
+
+class PartitionsOutOfMemory(PartitionsFailed, OutOfMemory):
+    """Partitions that a provider could not compile because memory ran out, with the sizes of the allocation."""
+
+
+def _failure(label: str, failed: Sequence[tuple[Partition, str]], cause: BaseException | None) -> PartitionsFailed:
+    """Return the error for partitions that failed by `cause`."""
+    if not isinstance(cause, MemoryError):
+        return PartitionsFailed(label, failed) if cause is None else PartitionsFailed(label, failed).like(cause)
+    made = PartitionsOutOfMemory(label, failed).like(cause)
+    return made.sized(cause.wanted, cause.in_use, cause.limit) if isinstance(cause, OutOfMemory) else made
 
 
 class Compiler:
@@ -203,7 +224,7 @@ class Compiler:
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
         if failed:
             reasons = [(p, f"{label} could not compile {p.name}: {format_error(r)}") for p, r in failed]
-            raise PartitionsFailed(label, reasons).like(failed[0][1]) from failed[0][1]
+            raise _failure(label, reasons, failed[0][1]) from failed[0][1]
         return {p.name: made[p.name] for p in partitions}
 
     def _results(
@@ -216,7 +237,8 @@ class Compiler:
                 return _compile_or_restore(label, provider, given, self.goes_on(label))
             except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
                 own = {p.name: p for p in partitions}
-                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
+                cause = error.__cause__
+                raise _failure(label, [(own[p.name], why) for p, why in error.failed], cause).like(error) from cause
 
     def _fuse(self, label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], fuser: Fuser) -> Fused | None:
         with self._span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
@@ -265,7 +287,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
                     continue
                 label = assignment.label(partition)
                 why = f"{label} could not compile {partition.name}: {format_error(error)}"
-                raise PartitionsFailed(label, [(partition, why)]).like(error) from error
+                raise _failure(label, [(partition, why)], error) from error
 
 
 def _compile_or_restore(
@@ -305,7 +327,7 @@ def _compile(
         if alone:
             return [result for p in partitions for result in _compile_one(label, provider, p)]
         why = f"{label} could not compile {names}: {format_error(error)}"
-        raise PartitionsFailed(label, [(p, why) for p in partitions]).like(error) from error
+        raise _failure(label, [(p, why) for p in partitions], error) from error
     if len(compiled) != len(partitions):
         raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}").about(provider=label)
     return compiled

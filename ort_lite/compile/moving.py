@@ -5,12 +5,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.device_memory import allocate_handle, free_after, free_with
+from ort_lite.execute.device_memory import allocate_handle, free_after, free_with, memory_of
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import ask, format_answer, name_errors
+from ort_lite.provider.ask import format_answer, name_errors
 from ort_lite.provider.narrowing import narrow, widen
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
@@ -139,8 +139,7 @@ def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
         return None
     if not hasattr(hop.transfer, "copy_into") and not hasattr(hop.transfer, "copy_async"):
         return None
-    memory: Allocator | None = ask(reader, "allocator")
-    return memory
+    return memory_of(reader)
 
 
 def move_value(value: Value, x: Any, hops: Sequence[Hop], maker: str) -> Any:

@@ -1,30 +1,58 @@
 """Device memory from a provider's allocator, for values copied to the device and for the outputs of its partitions."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
 
-from ort_lite.errors import ProviderError, format_error
+from ort_lite.errors import OutOfMemory, ProviderError, describe, format_error
 from ort_lite.execute.donation import MemberCall
 from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import name_errors
+from ort_lite.provider.ask import ask, ask_object, name_errors
+from ort_lite.provider.forks import ProcessMemory
 from ort_lite.provider.narrowing import bytes_of
-from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
+from ort_lite.provider.provider import Allocator, CompiledPartition, Device, ExecutionProvider, Partition
+
+
+def memory_of(provider: ExecutionProvider) -> Allocator | None:
+    """Return the provider's allocator, which frees nothing in a forked child if the device does not outlive a fork."""
+    memory: Allocator | None = ask(provider, "allocator")
+    return memory if memory is None or provider.outlives_fork else ProcessMemory(memory, provider)
 
 
 def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:
     """Allocate `nbytes` and return the handle. Error messages name `who`.
 
-    Raises RuntimeException if the allocator fails and ProviderError if it returns None.
+    Raises RuntimeException if the allocator fails, OutOfMemory with the sizes if it has no room, and ProviderError if it returns
+    None.
     """
-    with name_errors(f"{who} allocate"):
-        handle = memory.allocate(nbytes)
+    try:
+        with name_errors(f"{who} allocate"):
+            handle = memory.allocate(nbytes)
+    except OutOfMemory as error:
+        if error.wanted is None:
+            error.args = (f"{describe(error)} ({_sizes(error.sized(nbytes, *_use_of(memory)))})",)
+        raise
     if handle is None:
         raise ProviderError(f"{who} allocate returned None; expected a handle")
     return handle
+
+
+def _use_of(memory: Allocator) -> tuple[int | None, int | None]:
+    """Return the bytes in use and the limit, by the allocator's own statistics; None for what it does not count."""
+    try:
+        counted: Any = ask_object(memory, "statistics", "the allocator", Mapping)
+    except ProviderError:  # it has none, or they fail: the first error says what went wrong
+        return None, None
+    used, limit = (counted.get(name) for name in ("InUse", "Limit"))
+    return used if isinstance(used, int) else None, limit if isinstance(limit, int) and limit else None
+
+
+def _sizes(error: OutOfMemory) -> str:
+    known = {"wanted": error.wanted, "in use": error.in_use, "allowed": error.limit}
+    return ", ".join(f"{nbytes:,} bytes {what}" for what, nbytes in known.items() if nbytes is not None)
 
 
 def free_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
@@ -71,7 +99,7 @@ class Allotted(Wrapper):
         handles: list[Any] = []
         tied = 0
         try:
-            handles.extend(self._allocate(size) for size in self._sizes(told_by))
+            handles.extend(map(self._allocate, self._outputs, self._sizes(told_by)))
             results = check_results(self.function((own, handles)), len(handles), self._who)
             for result, handle in zip(results, handles, strict=True):
                 if handle is not None:
@@ -91,5 +119,5 @@ class Allotted(Wrapper):
             for value, shape, on_host in zip(self._outputs, self._shapes.of(told_by), self._on_host, strict=True)
         ]
 
-    def _allocate(self, nbytes: int | None) -> Any:
-        return None if nbytes is None else allocate_handle(self._memory, nbytes, f"{self._who}:")
+    def _allocate(self, value: Value, nbytes: int | None) -> Any:
+        return None if nbytes is None else allocate_handle(self._memory, nbytes, f"{self._who}: output {value.name!r},")

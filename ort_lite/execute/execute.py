@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import OrtLiteError, RuntimeException, format_error
+from ort_lite.errors import OrtLiteError, OutOfMemory, RuntimeException, format_error
 from ort_lite.execute.results import Expected, ExpectedHost, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory.sliced_copy import copy
@@ -76,7 +76,8 @@ class Executable(Record):
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
         """Run all steps.
 
-        Raises RuntimeException naming the partition and the provider, and RunTerminated once `options.terminate` is set.
+        Raises RuntimeException naming the partition and the provider, OutOfMemory if memory ran out there, and RunTerminated once
+        `options.terminate` is set.
         """
         if self.direct is not None and options is None and call is call_step:
             return self._run_direct(inputs)
@@ -136,8 +137,9 @@ def wait_for(notifications: Sequence[Any]) -> None:
                 notification.wait_on_host()
 
 
-def _failure(step: Step, error: Exception) -> RuntimeException:
-    return RuntimeException(f"{step} failed: {format_error(error)}").about(provider=step.provider)
+def _failure(step: Step, error: Exception) -> OrtLiteError:
+    kind = OutOfMemory if isinstance(error, MemoryError) else RuntimeException
+    return kind(f"{step} failed: {format_error(error)}").about(provider=step.provider)
 
 
 def _note(step: Step, error: OrtLiteError) -> None:

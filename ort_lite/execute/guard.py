@@ -17,7 +17,6 @@ from ort_lite.errors import ProviderError, RuntimeException, format_error
 from ort_lite.execute.results import Checked, HostChecked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, lends, releases_state
-from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
@@ -33,7 +32,11 @@ def guard_partition(
     partition's bodies may call. Raises ProviderError for an unknown `concurrency`, and for "per-thread" without a state.
     """
     provider = partition.provider
-    memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
+    memory = None
+    if provider.device != CPU and computes_into_memory(compiled):
+        from ort_lite.execute.device_memory import Allotted, memory_of
+
+        memory = memory_of(provider)
     function = compiled if memory is None else _into_memory(compiled)
     lending = provider.device != CPU and lends(compiled)
     if lending:
@@ -45,7 +48,7 @@ def guard_partition(
             provider=provider.name
         )
     if has_state(compiled):
-        function = Stateful(partition.name, compiled, provider.concurrency == "per-thread", function)
+        function = Stateful(partition.name, compiled, provider.concurrency == "per-thread", function, provider.outlives_fork)
     elif provider.concurrency == "per-thread":
         raise ProviderError(
             f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one"
@@ -53,8 +56,6 @@ def guard_partition(
     if provider.device == CPU and not provider.exact:
         function = Checked(function, partition, outer)
     if memory is not None:
-        from ort_lite.execute.device_memory import Allotted
-
         function = Allotted(function, partition, outer, memory)
     if partition.host_values:
         function = HostChecked(function, partition, outer)
@@ -182,8 +183,16 @@ class _Home:
 class Stateful:
     """Calls a partition with its state, one for all threads or one per thread. A state is created before its first use."""
 
-    def __init__(self, name: str, compiled: Any, per_thread: bool, function: CompiledPartition | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        compiled: Any,
+        per_thread: bool,
+        function: CompiledPartition | None = None,
+        outlives_fork: bool = True,
+    ) -> None:
         """`function` is called with (inputs, state); None means `compiled`."""
+        self._outlives_fork = outlives_fork
         self._name, self._compiled, self._per_thread = name, compiled, per_thread
         self._function = compiled if function is None else function
         self._home: Any = threading.local() if per_thread else _Home()
@@ -199,12 +208,12 @@ class Stateful:
         """The ids of the threads inside, one entry per call."""
 
     def forget_parent(self) -> None:
-        """Reset the state in a forked child: states of the parent's threads are neither used nor released."""
+        """Reset the state in a forked child: states of the parent's threads or of a lost device are neither used nor released."""
         self._nobody_inside()
-        if self._per_thread:
+        if self._per_thread or not self._outlives_fork:
             for held in self._all:
                 held.release.detach()
-            self._all, self._home = weakref.WeakSet(), threading.local()
+            self._all, self._home = weakref.WeakSet(), threading.local() if self._per_thread else _Home()
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         me = threading.get_ident()

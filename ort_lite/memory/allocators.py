@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.errors import InvalidArgument, OutOfMemory, format_error
 from ort_lite.memory import locks
 from ort_lite.memory.arenas import Growth, MemorySource, allocate_bytes
 
@@ -82,13 +82,18 @@ class Chunk:
 
     @property
     def data(self) -> Any:
-        """The bytes, as a slice of the source's handle: an array for host memory."""
-        return self._region.handle[self.offset : self.offset + self.nbytes]
+        """The bytes, as a slice of the source's handle: an array for host memory. Raises AttributeError for opaque handles."""
+        handle = self._region.handle
+        if hasattr(type(handle), "__getitem__"):
+            return handle[self.offset : self.offset + self.nbytes]
+        raise AttributeError(
+            f"the source's handles are {type(handle).__name__}, which has no slices: use `region` and `offset`"
+        )
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if isinstance(self._region.handle, int):
-            raise AttributeError("an address of a device is no array")
+        if not hasattr(self._region.handle, "__array_interface__"):
+            raise AttributeError(f"a {type(self._region.handle).__name__} is no array")
         interface: dict[str, Any] = self.data.__array_interface__
         return interface
 
@@ -225,7 +230,7 @@ class ArenaAllocator:
             raise OutOfMemory(
                 f"allocator of {self.device}: {nbytes:,} bytes asked for in one piece; {self._in_use:,} are in use and "
                 f"{self._total:,} held of at most {self.limit:,}: raise its limit, or run smaller inputs"
-            )
+            ).sized(nbytes, self._in_use, self.limit)
         if room is not None and wanted > room:
             wanted = nbytes
         try:
@@ -240,8 +245,16 @@ class ArenaAllocator:
 
     def _add(self, nbytes: int) -> MemoryRegion:
         if self.limit is not None and self._total + nbytes > self.limit:
-            raise OutOfMemory(f"allocator of {self.device}: {nbytes:,} bytes more exceed its limit of {self.limit:,}")
-        region = MemoryRegion(self._source.allocate(nbytes), nbytes)
+            text = f"allocator of {self.device}: {nbytes:,} bytes more exceed its limit of {self.limit:,}"
+            raise OutOfMemory(text).sized(nbytes, self._in_use, self.limit)
+        try:
+            handle = self._source.allocate(nbytes)
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"allocator of {self.device}: {nbytes:,} bytes asked of its source, which refused; {self._in_use:,} are in use and "
+                f"{self._total:,} held{'' if self.limit is None else f' of at most {self.limit:,}'}: {format_error(error)}"
+            ).sized(nbytes, self._in_use, self.limit) from error
+        region = MemoryRegion(handle, nbytes)
         self._regions.append(region)
         self._total += nbytes
         self._extensions += 1

@@ -1,6 +1,7 @@
 """Select the providers of a session: the listed ones or those of `set_default_providers`, with the CPU provider last."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from ort_lite import log
@@ -12,6 +13,7 @@ from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.plugins import plugins
+from ort_lite.plugins.instances import INSTANCES
 from ort_lite.provider.ask import ask, format_answer
 from ort_lite.provider.provider import API_VERSION, ExecutionProvider
 from ort_lite.record import Record
@@ -155,6 +157,8 @@ def select(
         seen.append((entry, chosen))
         policy, own = policy_options.split(chosen, _name(entry), strict)
         provider, why = _create(entry, own, policy if listed else Policy(on_create_error=policy_options.NEXT))
+        if provider is not None and any(provider is other for other in made):
+            provider, why = None, f"{_name(entry)} is listed twice, with options that mean the same; once is enough"
         if provider is None:
             _note(notes, options, why)
         else:
@@ -169,13 +173,18 @@ def select(
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
     config_keys.check_session(options.config_entries, [key for provider in made for key in _keys(provider)])
-    for provider in made:
-        ask(provider, "configure", options)
+    _configure(made, options)
     memory = options.session_memory
     if options.config(config_keys.MEMORIES, "") and memory is not None and not memory.plans_for_devices:
         names = ", ".join(provider.name for provider in made)
         _note(notes, options, f"{config_keys.MEMORIES} has no effect: none of {names} plans for memories of its device")
     return Selection(tuple(made), tuple(notes), tuple(policies), listed)
+
+
+def _configure(providers: Sequence[ExecutionProvider], options: SessionOptions) -> None:
+    for provider in providers:
+        ask(provider, "configure", options)
+        INSTANCES.enter(provider)
 
 
 def _tell_left_out(used: Collection[str], options: SessionOptions) -> None:
@@ -231,7 +240,10 @@ def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[Executi
 
 
 def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
-    """Create the provider of an entry. Raises ProviderError, also for an incompatible API version."""
+    """Return the provider of an entry: a new instance, or the living one of a class that shares its device.
+
+    Raises ProviderError, also for an incompatible API version.
+    """
     if isinstance(entry, ExecutionProvider):
         if options:
             raise InvalidArgument(f"{_name(entry)} came as an instance, with options besides; give them to its class").about(
@@ -244,6 +256,13 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
         _check_name(entry)
         entry = plugins.provider(entry)
     _check_version(entry)
+    if getattr(entry, "shares_device", False):
+        return INSTANCES.shared(entry, options, partial(_construct, entry, options))
+    return _construct(entry, options)
+
+
+def _construct(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
+    """Return a new instance. Raises ProviderError, or what the class raises if that names the provider."""
     try:
         provider = entry(**options)
     except Exception as error:
@@ -269,7 +288,7 @@ def _refusal(entry: Any, options: Mapping[str, Any], error: Exception) -> OrtLit
     return kind(text).about(provider=name).like(error)
 
 
-_ATTRIBUTES = ("name", "device", "concurrency", "config_keys", "exact", "writes_no_input")
+_ATTRIBUTES = ("name", "device", "concurrency", "config_keys", "exact", "writes_no_input", "outlives_fork")
 
 
 def _check_attributes(provider: ExecutionProvider) -> None:

@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
+from ort_lite.errors import (
+    InvalidArgument,
+    OrtLiteError,
+    OutOfMemory,
+    ProviderError,
+    RunTerminated,
+    RuntimeException,
+    format_error,
+)
 from ort_lite.graph.graph import Value
 from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
+from ort_lite.provider.forks import check_process
 from ort_lite.provider.hardware import Hardware
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule
@@ -28,9 +37,11 @@ def ask(
     """Call `provider.hook(*arguments)` and return the checked answer. An iterable answer is returned as a list. A checkpoint.
 
     `label` is the provider's name in the session. An exception of the hook becomes `error`, even if it is one of ort_lite's
-    own; an answer that the hook does not allow raises ProviderError. InvalidArgument for rejected options is passed on.
+    own; an answer that the hook does not allow raises ProviderError, and so does an instance that a fork has lost. InvalidArgument
+    for rejected options is passed on.
     """
     checkpoint()
+    check_process(provider)
     name = label or who(provider)
     try:
         answer = getattr(provider, hook)(*arguments)
@@ -71,7 +82,7 @@ def ask_object(made: Any, method: str, maker: str, expected: type | None = None)
 def name_errors(what: str) -> Iterator[None]:
     """Name a call of a transfer or allocator in its errors.
 
-    ort_lite's own errors keep their class; others become a RuntimeException saying that `what` failed.
+    ort_lite's own errors keep their class; others become a RuntimeException, or an OutOfMemory, saying that `what` failed.
     """
     try:
         yield
@@ -79,7 +90,8 @@ def name_errors(what: str) -> Iterator[None]:
         error.prefix(what)
         raise
     except Exception as error:
-        raise RuntimeException(f"{what} failed: {format_error(error)}") from error
+        kind = OutOfMemory if isinstance(error, MemoryError) else RuntimeException
+        raise kind(f"{what} failed: {format_error(error)}") from error
 
 
 def who(provider: Any) -> str:

@@ -7,8 +7,9 @@ CPU, objects of the provider's DataTransfer elsewhere. Everything else is option
 operator and compiles nothing derives from `ort_lite.provider.kernels.KernelProvider`.
 """
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.shape_rules import ShapeRules
@@ -279,6 +280,10 @@ class ExecutionProvider:
         narrows_int64: True if int64 values are int32 in the memory of its device. ort_lite converts them when it copies: an
             error names a number that does not fit. Host values stay int64, and so do constants until the provider converts them
             (`ort_lite.provider.narrowing`).
+        outlives_fork: False if a forked child cannot use the device of its parent. Sessions, OrtValues and copies of the parent's
+            instances then raise a ProviderError there instead of waiting forever. The child may create instances of its own.
+        shares_device: True if sessions and OrtValues share one instance per device and options. `configure` is then called by
+            each session. For devices that belong to an instance, as in Vulkan, Metal and WebGPU.
 
     A hook that a class does not override costs nothing. Run hooks are called for providers that have a partition.
     """
@@ -292,7 +297,18 @@ class ExecutionProvider:
     exact: ClassVar[bool] = False
     writes_no_input: ClassVar[bool] = False
     narrows_int64: ClassVar[bool] = False
+    outlives_fork: ClassVar[bool] = True
+    shares_device: ClassVar[bool] = False
     device: Device = CPU
+    _process: int | None = None
+    """The process that created the instance, if its device does not outlive a fork."""
+
+    def __new__(cls, *_arguments: Any, **_options: Any) -> Self:
+        """Create an instance. Note the process if the device does not outlive a fork."""
+        made = super().__new__(cls)
+        if not cls.outlives_fork:
+            made._process = os.getpid()
+        return made
 
     def __init__(self, **options: Any) -> None:
         if options:
@@ -374,9 +390,9 @@ class ExecutionProvider:
     def supported_devices(cls) -> "Mapping[Device, Mapping[str, Any]]":
         """Return the devices of this machine that it supports, each with the options of an instance for it.
 
-        `OrtValue.ortvalue_from_numpy(x, "npu", 1)` finds the class through them. It creates an instance that no session
-        configures and uses only its `allocator` and `data_transfer`. A class with one device, stated by the attribute `device`,
-        need not override this.
+        `OrtValue.ortvalue_from_numpy(x, "npu", 1)` asks the provider of a session on that device, if there is one. Otherwise it
+        finds the class through these devices, creates an instance that no session configures, and uses only its `allocator` and
+        `data_transfer`. A class with one device, stated by the attribute `device`, need not override this.
         """
         return {} if cls.device == CPU else {cls.device: {}}
 

@@ -28,6 +28,7 @@ from ort_lite.partition.partition import Partitioner, partition
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
+from ort_lite.provider.forks import check_process
 from ort_lite.provider.provider import (
     Capability,
     CompiledPartition,
@@ -151,7 +152,9 @@ class CompositeProvider(ExecutionProvider):
         lifecycle.finish_initialization(self.children)
 
     def on_run_start(self, options: RunOptions | None) -> None:
-        """Call `on_run_start` of every child that has it."""
+        """Call `on_run_start` of every child that has it. Raises ProviderError for a child that a fork has lost."""
+        for child in self.children:
+            check_process(child)
         for child in lifecycle.with_hook(self.children, "on_run_start"):
             ask(child, "on_run_start", options, error=RuntimeException)
 

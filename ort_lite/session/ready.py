@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
+from ort_lite.provider.forks import check_process
 from ort_lite.provider.provider import CPU, Device
 from ort_lite.session.prepare import Prepared
 
@@ -72,6 +74,14 @@ class Ready:
         self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._events = events
+        self._check_process(prepared)
+
+    def _check_process(self, prepared: Prepared) -> None:
+        """Let runs in a forked child raise ProviderError if the device of a provider does not outlive a fork."""
+        if all(provider.outlives_fork for provider in prepared.assignment.providers.values()):
+            return
+        for provider in lifecycle.taking_part(prepared.assignment):
+            self.check_before_runs(partial(check_process, provider))
 
     def check_before_runs(self, check: Callable[[], None]) -> None:
         """Call `check` at the beginning of each run from now on. Runs without a check pay nothing."""

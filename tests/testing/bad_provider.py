@@ -1,5 +1,7 @@
 """A provider that keeps everything, and, one at a time, defects to plant in it."""
 
+import os
+import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import memset
@@ -101,7 +103,7 @@ class Compiled:
     def __init__(self, partition: Partition, provider: BadProvider) -> None:
         self.partition, self.provider, self.defect = partition, provider, provider.defect
         self.functions = [self._function(node) for node in partition.nodes]
-        self.runs = 0
+        self.runs, self.process = 0, os.getpid()
         self.broken = self.inside = False
         self.seen: set[int] = set()
         self.results: list[Any] = []
@@ -179,6 +181,10 @@ class Compiled:
             self.broken = self.broken or any(x.shape and x.shape[0] == 1 for x in inputs)
             if self.broken:
                 raise ValueError("still broken")
+        if self.defect == "waits in a forked child" and os.getpid() != self.process:
+            signal.pause()
+        if self.defect == "forgets its memory at a fork" and os.getpid() != self.process:
+            return [np.zeros_like(x) for x in inputs]
         if self.defect == "counts its runs":
             self.runs += 1
         if self.defect == "remembers what came":
@@ -324,6 +330,8 @@ DEFECTS: dict[str, str] = {
     "rolls dice": "statelessness",
     "keeps intermediates in itself": "threads",
     "is serial and does not say so": "threads",
+    "waits in a forked child": "forks",
+    "forgets its memory at a fork": "forks",
     "shares state between instances": "instances",
     "keeps partitions alive": "release",
     "keeps every result": "release",

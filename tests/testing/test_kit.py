@@ -1,16 +1,19 @@
 """The conformance kit: finds each defect of a deliberately bad provider, and nothing in a good one."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ort_lite.errors import InvalidArgument
 from ort_lite.provider import Capability, GraphView, Rejection
 from ort_lite.testing import CHECKS, Deviation, GeneratedModels, Kit, check_provider
 from ort_lite.testing.checks import conduct
@@ -48,7 +51,10 @@ def test_a_good_provider_with_a_device_passes_every_check(models: GeneratedModel
 
 
 @pytest.mark.parametrize("defect", [*DEFECTS, *DEVICE_DEFECTS])
-def test_a_planted_defect_is_found(defect: str, models: GeneratedModels) -> None:
+def test_a_planted_defect_is_found(defect: str, models: GeneratedModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "fork" in defect and not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    monkeypatch.setattr(import_module("ort_lite.testing.checks.forks"), "PATIENCE", 1.0)
     check = {**DEFECTS, **DEVICE_DEFECTS}[defect]
     provider = BadProvider if defect in DEFECTS else BadDeviceProvider
     kit = Kit(partial(provider, defect=defect), operators_of(defect), models=models)
@@ -192,3 +198,22 @@ def test_caches_tries_small_cases_where_there_are_some(models: GeneratedModels) 
 
     assert CHECKS["caches"](Kit(Noting, OPERATORS, models=models)) == []
     assert 0 < max(sizes) <= 2048 * 32 * 18
+
+
+def test_the_number_of_shapes_is_an_option(models: GeneratedModels) -> None:
+    shapes: set[Any] = set()
+
+    class Noting(BadProvider):
+        def compile(self, partitions: Any) -> Any:
+            return [partial(self.noted, one) for one in super().compile(partitions)]
+
+        def noted(self, compiled: Any, inputs: Any) -> Any:
+            shapes.add(inputs[0].shape)
+            return compiled(inputs)
+
+    unbounded = partial(Noting, defect="keeps something for each shape")
+    [finding] = CHECKS["caches"](Kit(unbounded, ["Abs"], models=models, shapes=100))
+    assert finding.text.startswith("32 new shapes keep ") and "after 64 others" in finding.text
+    assert len(shapes) == 96, "whole stretches"
+    with pytest.raises(InvalidArgument, match="shapes is 63: expected 64 or more, 576 by default"):
+        Kit(BadProvider, shapes=63)

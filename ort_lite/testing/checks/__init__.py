@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
 from ort_lite.testing.checks.device_memories import memories
+from ort_lite.testing.checks.forks import forks
 from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
@@ -38,6 +39,7 @@ ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     replay,
     statelessness,
     threads,
+    forks,
     instances,
     devices,
     release,

@@ -4,7 +4,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.provider.provider import CPU, ExecutionProvider
+from ort_lite.session.device_values import put
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.tries import call_for, format_exception, problem, run_copy, session_with_constants, sessions
@@ -200,9 +202,9 @@ def _scale(case: Case, k: int) -> dict[str, Any]:
 
 def instances(kit: Kit) -> list[Finding]:
     """Check that instances are independent: sessions of two instances over two models, used in turn, each give their own model's
-    results.
+    results, and take values of another instance on the same device unless `shares_device` is True.
     """
-    found = []
+    found = list(_check_foreign_values(kit))
     several = kit.some[:8]
     for case, other in zip(several, (*several[1:], *several[:1]), strict=True):
         first, second = call_for(partial(kit.session, case.model)), call_for(partial(kit.session, other.model))
@@ -214,6 +216,25 @@ def instances(kit: Kit) -> list[Finding]:
             if text is not None:
                 found.append(Finding("instances", f"{case.name} beside {other.name}", text))
     return found
+
+
+def _check_foreign_values(kit: Kit) -> Iterator[Finding]:
+    """Yield a finding for a session that cannot read values of another instance on its device."""
+    other = kit.make()
+    if kit.host.name or other.device == CPU or other.shares_device:
+        return
+    for case in kit.some[:2]:
+        session = call_for(partial(kit.session, case.model))
+        feed = call_for(partial(_put_all, case.feed, other))
+        if not isinstance(session, Exception) and not isinstance(feed, Exception):
+            text = problem(kit, call_for(partial(session.run, None, feed)), case.expected, case)
+            if text is not None:
+                what = f"with values of another instance on {other.device}: {text}: set shares_device = True"
+                yield Finding("instances", case.name, what)
+
+
+def _put_all(feed: Mapping[str, Any], provider: ExecutionProvider) -> dict[str, Any]:
+    return {name: put(array, provider) for name, array in copy_feed(feed).items()}
 
 
 def errors(kit: Kit) -> list[Finding]:

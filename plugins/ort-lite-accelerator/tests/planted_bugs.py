@@ -3,6 +3,9 @@
 Long, and one file: a list. Nothing here knows more of each other than what `bug` keeps.
 """
 
+import importlib
+import os
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -665,6 +668,33 @@ def a_workspace_on_the_card_for_each_shape(right: Call, self: Any, inputs: Cards
     key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
     if key not in known:
         known[key] = store(np.zeros(64, np.float32), self._arena)
+    return right(self, inputs, chunks, state)
+
+
+@call_bug("instances", "Relu")
+def values_of_another_instance_are_invalid(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
+    if any(x.memory._owner is not self._arena for x in inputs):
+        raise RuntimeError("the buffer belongs to another device")
+    return right(self, inputs, chunks, state)
+
+
+@bug("forks", "Relu")
+def a_driver_that_waits_in_a_forked_child(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(importlib.import_module("ort_lite.testing.checks.forks"), "PATIENCE", 1.0)
+    right, process = CardTransfer.copy_into, os.getpid()
+
+    def waiting(self: Any, *given: Any) -> CardTensor:
+        while os.getpid() != process:
+            time.sleep(1)
+        return right(self, *given)
+
+    patch.setattr(CardTransfer, "copy_into", waiting)
+
+
+@call_bug("forks", "Relu")
+def memory_that_a_forked_child_does_not_have(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
+    if self.__dict__.setdefault("process", os.getpid()) != os.getpid():
+        inputs = [store(np.zeros(x.shape, x.dtype), self._arena) for x in inputs]
     return right(self, inputs, chunks, state)
 
 

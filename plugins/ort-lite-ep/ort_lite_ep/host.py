@@ -52,6 +52,7 @@ class OnnxRuntimeHost(Host):
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
         **dict.fromkeys(("handles", "donations", "replay"), _UNRUN),
         "memories": "onnxruntime does not know the memories of a device",
+        "forks": "sessions of a parent process do not run in a forked child",
         "saved": "it saves and loads models with ort-lite",
     }
     aliases: ClassVar[Mapping[str, str]] = {DEFAULT: OWN}
