@@ -150,7 +150,7 @@ def test_attention_of_projections_behind_a_past() -> None:
 
 SEPARATE = [ramp((2, 3, 8)), ramp((2, 5, 8)), ramp((2, 5, 6))]
 FORMS: list[list[Array | None]] = [
-    SEPARATE,
+    [*SEPARATE],
     [*SEPARATE, ramp((22,)), ints(4, 5).astype(np.int32)],
     [ramp((2, 3, 2, 3, 4))],
     [ramp((2, 3, 8)), ramp((2, 5, 2, 2, 4))],
