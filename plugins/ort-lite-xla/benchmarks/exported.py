@@ -59,24 +59,24 @@ def through_ort_lite(folder: Path, precision: str, device: str) -> Runs:
 def through_jax(folder: Path, precision: str, device: str) -> Runs:
     """Prepare runs of a `jax.jit` function of the model's one partition. Caches stay on the device."""
     import jax
-    from ort_lite_xla.lower import operands_of, traced
+    from ort_lite_xla.lower import traced
+    from ort_lite_xla.weights import Weights
 
     plan = ort_lite.plan(str(folder / "model.onnx"), ["XLAExecutionProvider", "CPUExecutionProvider"])
     (partition,) = plan.assignment.partitions
     steps, place = Steps(folder, ROOM), jax_device(device)
     names = [value.name for value in partition.inputs]
     outputs = [value.name for value in partition.outputs]
-    compute = traced(partition, {})
+    compute, held = traced(partition, {}), Weights(partition, place)
 
     def function(weights: Sequence[Any], caches: Sequence[Any], fed: Sequence[Any]) -> list[Any]:
         given = dict(zip(steps.caches, caches, strict=True)) | dict(zip(others, fed, strict=True))
         with jax.default_matmul_precision(PRECISIONS[precision]):
-            return compute(*weights, *(given[name] for name in names))
+            return compute(*held.restore(weights), *(given[name] for name in names))
 
     others = [name for name in names if name not in steps.caches]
     compiled = jax.jit(function, donate_argnums=(1,))
     with jax.enable_x64(True):
-        weights = [jax.device_put(value.constant, place) for value in operands_of(partition)]
         caches = [jax.device_put(steps.feeds[name], place) for name in steps.caches]
     presents = [outputs.index(name.replace(PAST, PRESENT)) for name in steps.caches]
 
@@ -85,7 +85,7 @@ def through_jax(folder: Path, precision: str, device: str) -> Runs:
 
     def call(operands: Sequence[Any]) -> Any:
         with jax.enable_x64(True):
-            found = compiled(weights, caches, operands)
+            found = compiled(held.arrays, caches, operands)
         caches[:] = [found[index] for index in presents]
         return found[0]
 

@@ -62,7 +62,7 @@ def test_a_matrix_that_is_quantized_first() -> None:
 def test_gemm_of_quantized_matrices(turned: int, quantized: bool) -> None:
     a, b = (levels((40, 3) if turned else (3, 40), "u1"), levels((5, 40) if turned else (40, 5), "i1"))
     c = np.arange(5, dtype=np.int32) * 1000
-    result = [np.array(3.7, np.float32), np.array(3, np.uint8)] if quantized else []
+    result: list[Array] = [np.array(3.7, np.float32), np.array(3, np.uint8)] if quantized else []
     operands = [a, scale(), np.array(7, np.uint8), b, scale(5), levels((5,), "i1"), c, *result]
     compare(XLA, f"{MICROSOFT}.QGemm", operands, {"transA": turned, "transB": turned, "alpha": 0.5})
 
