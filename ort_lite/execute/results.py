@@ -4,8 +4,8 @@ Values are checked when they leave a partition on the CPU, or one on a device as
 device's memory, and when they enter a body. Values of providers that are `exact` are not checked.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -52,6 +52,16 @@ class Checked(Wrapper):
         return self._expected(results, inputs)
 
 
+class MemberCall(NamedTuple):
+    """A call of another member of a partition, which passes its guards in place of the inputs.
+
+    `function` takes the inputs, and the state, if any.
+    """
+
+    function: Callable[..., Sequence[Any]]
+    inputs: Sequence[Any]
+
+
 class HostChecked(Wrapper):
     """A compiled partition on a device with read-only views of its host inputs and checked host outputs (see `Expected`).
 
@@ -71,10 +81,15 @@ class HostChecked(Wrapper):
         self._outputs = len(partition.outputs)
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        member = inputs if type(inputs) is MemberCall else None
+        if member is not None:
+            inputs = member.inputs
         told_by = inputs[self._inputs :]
-        own = list(inputs if self._takes_witnesses else inputs[: self._inputs])
+        own: Any = list(inputs if self._takes_witnesses else inputs[: self._inputs])
         for k in self._views:
             own[k] = read_only(own[k])
+        if member is not None:
+            own = MemberCall(member.function, own)
         results = check_results(self.function(own), self._outputs, self._who)
         if self._results is None:
             return results

@@ -147,7 +147,7 @@ def test_a_program_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatc
     for _ in range(2):
         np.testing.assert_allclose(session(Storing()).run(None, rows(4))[0], on_cpu(4), rtol=1e-6)
     assert Storing.compilations == 1
-    monkeypatch.setattr(Storing, "compatibility", lambda self: "npu-program 2.0")
+    monkeypatch.setattr(Storing, "compatibility", lambda self: "npu-program 3.0")
     session(Storing())
     assert Storing.compilations == 2
 
