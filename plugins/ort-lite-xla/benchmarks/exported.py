@@ -10,6 +10,7 @@ from benchmarks.ways import PRECISIONS, Runs, Way, jax_device
 
 import ort_lite
 from ort_lite.dtypes import Array
+from ort_lite.provider import Partition
 
 ROOM = 512
 """The positions of a decoder's caches."""
@@ -56,27 +57,32 @@ def through_ort_lite(folder: Path, precision: str, device: str) -> Runs:
     return run, None
 
 
+def _partition(folder: Path) -> Partition:
+    """Return the one partition of the model."""
+    plan = ort_lite.plan(str(folder / "model.onnx"), ["XLAExecutionProvider", "CPUExecutionProvider"])
+    (partition,) = plan.assignment.partitions
+    return partition
+
+
 def through_jax(folder: Path, precision: str, device: str) -> Runs:
     """Prepare runs of a `jax.jit` function of the model's one partition. Caches stay on the device."""
     import jax
-    from ort_lite_xla.lower import traced
-    from ort_lite_xla.weights import Weights
+    from ort_lite_xla.lower import operands_of, traced
 
-    plan = ort_lite.plan(str(folder / "model.onnx"), ["XLAExecutionProvider", "CPUExecutionProvider"])
-    (partition,) = plan.assignment.partitions
+    partition = _partition(folder)
     steps, place = Steps(folder, ROOM), jax_device(device)
-    names = [value.name for value in partition.inputs]
-    outputs = [value.name for value in partition.outputs]
-    compute, held = traced(partition, {}), Weights(partition, place)
+    names, outputs = ([value.name for value in values] for values in (partition.inputs, partition.outputs))
+    compute = traced(partition, {})
 
     def function(weights: Sequence[Any], caches: Sequence[Any], fed: Sequence[Any]) -> list[Any]:
         given = dict(zip(steps.caches, caches, strict=True)) | dict(zip(others, fed, strict=True))
         with jax.default_matmul_precision(PRECISIONS[precision]):
-            return compute(*held.restore(weights), *(given[name] for name in names))
+            return compute(*weights, *(given[name] for name in names))
 
     others = [name for name in names if name not in steps.caches]
     compiled = jax.jit(function, donate_argnums=(1,))
     with jax.enable_x64(True):
+        weights = [jax.device_put(value.constant, place) for value in operands_of(partition)]
         caches = [jax.device_put(steps.feeds[name], place) for name in steps.caches]
     presents = [outputs.index(name.replace(PAST, PRESENT)) for name in steps.caches]
 
@@ -85,7 +91,7 @@ def through_jax(folder: Path, precision: str, device: str) -> Runs:
 
     def call(operands: Sequence[Any]) -> Any:
         with jax.enable_x64(True):
-            found = compiled(held.arrays, caches, operands)
+            found = compiled(weights, caches, operands)
         caches[:] = [found[index] for index in presents]
         return found[0]
 

@@ -84,7 +84,7 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
     plan = ort_lite.plan(str(path), [XLAExecutionProvider, "CPUExecutionProvider"])
     mine = [part for part in plan.assignment.partitions if part.provider.name == XLAExecutionProvider.name]
     feeds = dict(np.load(path.parent / FEEDS)) if (path.parent / FEEDS).is_file() else {}
-    given = {**_sizes_of(plan.assignment.graph.inputs, feeds), **dims}
+    given = {**sizes_of(plan.assignment.graph.inputs, feeds), **dims}
     known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
     operations = 0
     for partition in mine:
@@ -95,8 +95,8 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
     return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(mine), operations)
 
 
-def _sizes_of(inputs: Iterable[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of the dimensions that have names of their own."""
+def sizes_of(inputs: Iterable[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of the dimensions of feeds that have names of their own."""
     found: dict[str, int] = {}
     for value in inputs:
         if value.name in feeds and value.shape is not None:
