@@ -82,13 +82,18 @@ class Chunk:
 
     @property
     def data(self) -> Any:
-        """The bytes, as a slice of the source's handle: an array for host memory."""
-        return self._region.handle[self.offset : self.offset + self.nbytes]
+        """The bytes, as a slice of the source's handle: an array for host memory. Raises AttributeError for opaque handles."""
+        handle = self._region.handle
+        if hasattr(type(handle), "__getitem__"):
+            return handle[self.offset : self.offset + self.nbytes]
+        raise AttributeError(
+            f"the source's handles are {type(handle).__name__}, which has no slices: use `region` and `offset`"
+        )
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if isinstance(self._region.handle, int):
-            raise AttributeError("an address of a device is no array")
+        if not hasattr(self._region.handle, "__array_interface__"):
+            raise AttributeError(f"a {type(self._region.handle).__name__} is no array")
         interface: dict[str, Any] = self.data.__array_interface__
         return interface
 

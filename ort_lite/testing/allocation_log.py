@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ort_lite.errors import format_error
 from ort_lite.provider.provider import Allocator
 
 ALIGNMENT = 64
@@ -41,7 +42,7 @@ class AllocationLog:
         self.given[key] = nbytes
         self.returned.discard(key)  # an address comes again
         self._watch(key, handle)
-        address = address_of(handle)
+        address = self._address(handle)
         if address is not None and address % ALIGNMENT:
             self.problems.append(f"{nbytes} bytes lie at {address:#x}, no multiple of {ALIGNMENT}")
         return handle
@@ -54,6 +55,16 @@ class AllocationLog:
         if self.given.pop(key, None) is not None:
             self.returned.add(key)
         self._free(handle)
+
+    def _address(self, handle: Any) -> int | None:
+        """Return the address of a handle. A property that fails with another error than AttributeError is a problem."""
+        try:
+            return address_of(handle)
+        except Exception as error:  # noqa: BLE001  # a property of the provider's may raise anything
+            problem = f"the address of an allocation failed: {format_error(error)}"
+            if problem not in self.problems:
+                self.problems.append(problem)
+            return None
 
     def _watch(self, key: int, handle: Any) -> None:
         """Remove the handle when it dies. A handle without weak references is kept, so that its id is not reused."""
@@ -77,7 +88,7 @@ class AllocationLog:
         found: list[str] = []
         before = self.in_use()
         handles = [self.allocate(nbytes) for nbytes in SIZES]
-        addresses = [(a, n) for h, n in zip(handles, SIZES, strict=True) if (a := address_of(h)) is not None]
+        addresses = [(a, n) for h, n in zip(handles, SIZES, strict=True) if (a := self._address(h)) is not None]
         for k, (low, size) in enumerate(addresses):
             if any(low < b + m and b < low + size for b, m in addresses[:k]):
                 found.append(f"{size} bytes at {low:#x} overlap what was given before")

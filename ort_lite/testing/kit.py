@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.compile.fusing import fusions_of
-from ort_lite.errors import OrtLiteError
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.session import Session
@@ -28,6 +28,10 @@ USUAL = (1e-3, 1e-5)
 """What most node tests allow."""
 OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "TopK", "Unique"})
 """Whose node tests a kit with `operators` shows the provider besides: for most they are something to decline."""
+
+
+SHAPES, FEWEST_SHAPES = 576, 64
+"""How many shapes the check `caches` runs: a cache of 512 programs is full before the last ones."""
 
 
 class Finding(Record):
@@ -100,7 +104,8 @@ class Kit:
     does (1e-3 and 1e-5), for devices that compute with fewer bits. Sessions use `use_deterministic_compute`, so that a device
     avoids faster, non-repeatable kernels. `models` are those of another kit, to be shared. `known` holds deviations by check (of
     generated models) and operator; one that does not occur is a finding too, so that fixed ones are removed. `host` creates the
-    sessions of the provider.
+    sessions of the provider. `shapes` is the number of shapes that `caches` runs for an operator, at least 64: a cache of more entries
+    passes for an unbounded one, and each may take a compilation. Raises InvalidArgument for fewer.
     """
 
     def __init__(
@@ -113,10 +118,14 @@ class Kit:
         models: GeneratedModels | None = None,
         known: Mapping[str, Mapping[str, Deviation]] | None = None,
         host: Host | None = None,
+        shapes: int = SHAPES,
     ) -> None:
+        if shapes < FEWEST_SHAPES:
+            raise InvalidArgument(f"shapes is {shapes}: expected {FEWEST_SHAPES} or more, {SHAPES} by default")
         self.make = make
         self.known = known or {}
         self.host = Host() if host is None else host
+        self.shapes = shapes
         self.operators = None if operators is None else frozenset(operators)
         self._models = models
         self._rtol, self._atol = rtol, atol

@@ -1,7 +1,8 @@
 """A pytest plugin: one test for each check of the kit.
 
     pytest -p ort_lite.testing.plugin --provider my_package:MyExecutionProvider [--provider-options '{"device_id": 0}']
-        [--operators Add,MatMul] [--rtol 1e-2] [--atol 1e-2] [--score score.json] [--provider-in onnxruntime]
+        [--operators Add,MatMul] [--rtol 1e-2] [--atol 1e-2] [--shapes 128] [--score score.json]
+        [--provider-in onnxruntime]
 
 Other tests are collected as always; with `--provider` alone and no path, only the checks run.
 """
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from ort_lite.testing.hosts import find_host
-from ort_lite.testing.kit import Finding, Kit
+from ort_lite.testing.kit import SHAPES, Finding, Kit
 from ort_lite.testing.report import CHECKS, load_class, report_of, run
 
 
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--operators", metavar="A,B", default="", help="only node tests of these operators")
     group.addoption("--rtol", metavar="X", type=float, default=0.0, help="relative difference allowed beyond a node test's own")
     group.addoption("--atol", metavar="X", type=float, default=0.0, help="absolute difference allowed beyond a node test's own")
+    group.addoption("--shapes", metavar="N", type=int, default=SHAPES, help="number of shapes that the check caches runs")
     group.addoption("--score", metavar="FILE.json", help="where to write the report")
 
 
@@ -71,7 +73,9 @@ def kit_of(config: pytest.Config) -> Kit:
         operators = config.getoption("operators")
         rtol, atol, host = config.getoption("rtol"), config.getoption("atol"), find_host(config.getoption("provider_in"))
         chosen = operators.split(",") if operators else None
-        config.stash[_KIT] = Kit(partial(cls, **options), chosen, rtol=rtol, atol=atol, host=host)
+        config.stash[_KIT] = Kit(
+            partial(cls, **options), chosen, rtol=rtol, atol=atol, host=host, shapes=config.getoption("shapes")
+        )
     return config.stash[_KIT]
 
 

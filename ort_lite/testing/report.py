@@ -15,7 +15,7 @@ from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.testing import checks
 from ort_lite.testing.hosts import Remark, find_host
-from ort_lite.testing.kit import Finding, GeneratedModels, Kit
+from ort_lite.testing.kit import SHAPES, Finding, GeneratedModels, Kit
 from ort_lite.testing.speed import Speed, speeds, table
 from ort_lite.testing.triage import Cause, triage
 
@@ -113,6 +113,7 @@ def check_provider(
     save: str | Path | None = None,
     progress: Progress | None = None,
     host: str = "",
+    shapes: int = SHAPES,
     **options: Any,
 ) -> Report:
     """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
@@ -120,15 +121,15 @@ def check_provider(
     `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
     (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
     models that fail. `progress` is called with the name of each check before it runs, the number of checks that are done, and the
-    number of all. With `host="onnxruntime"`, sessions are those of onnxruntime, for which ort-lite-ep must be installed. Provider
-    options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown check, case or host. A check
-    that raises is a finding.
+    number of all. With `host="onnxruntime"`, sessions are those of onnxruntime, for which ort-lite-ep must be installed.
+    `shapes` is the number of shapes of the check `caches`. Provider options with one of these names need a `functools.partial`.
+    Raises InvalidArgument for an unknown check, case or host. A check that raises is a finding.
     """
     for name in only or ():
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
     make, models = partial(provider, **options), GeneratedModels(case)
-    kit = Kit(make, operators, rtol=rtol, atol=atol, models=models, host=find_host(host))
+    kit = Kit(make, operators, rtol=rtol, atol=atol, models=models, host=find_host(host), shapes=shapes)
     if case and not kit.generator_cases:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
     chosen = only if only is not None else {one.kind for one in kit.generator_cases} if case else CHECKS

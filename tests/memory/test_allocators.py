@@ -270,3 +270,23 @@ def test_chunks_of_a_source_that_gives_addresses_say_where_they_lie() -> None:
     assert AllocationLog.of(arena).trials() == []
     with pytest.raises(AttributeError, match="the source's handles are ndarray, not addresses"):
         _ = ArenaAllocator(CPU).allocate(1).address
+
+
+class Buffers:
+    """A device whose handles are objects without addresses, and without slices."""
+
+    def allocate(self, nbytes: int) -> object:
+        return object()
+
+    def free(self, handle: object) -> None:
+        pass
+
+
+def test_chunks_of_a_source_that_gives_objects_have_a_region_and_an_offset() -> None:
+    arena = ArenaAllocator(Device("npu"), source=Buffers())
+    first, second = arena.allocate(100), arena.allocate(100)
+    assert first.region is second.region and first.offset != second.offset
+    assert [getattr(first, name, None) for name in ("__array_interface__", "address", "data")] == [None, None, None]
+    assert AllocationLog.of(arena).trials() == []
+    with pytest.raises(AttributeError, match="the source's handles are object, which has no slices: use `region` and `offset`"):
+        _ = first.data

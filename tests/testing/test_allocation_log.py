@@ -89,3 +89,17 @@ def test_handles_say_where_they_lie() -> None:
     assert address_of(array) == array.ctypes.data
     assert address_of(type("H", (), {"ptr": 64})()) == 64
     assert address_of(Block()) is None
+
+
+class Evasive(Block):
+    @property
+    def address(self) -> int:
+        raise TypeError("the device is asleep")
+
+
+def test_an_address_that_fails_is_a_problem_once() -> None:
+    class Asleep(SelfFreeing):
+        def allocate(self, nbytes: int) -> Any:
+            return Evasive()
+
+    assert AllocationLog.of(Asleep()).trials() == ["the address of an allocation failed: TypeError: the device is asleep"]

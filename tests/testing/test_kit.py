@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_lite.errors import InvalidArgument
 from ort_lite.provider import Capability, GraphView, Rejection
 from ort_lite.testing import CHECKS, Deviation, GeneratedModels, Kit, check_provider
 from ort_lite.testing.checks import conduct
@@ -192,3 +193,22 @@ def test_caches_tries_small_cases_where_there_are_some(models: GeneratedModels) 
 
     assert CHECKS["caches"](Kit(Noting, OPERATORS, models=models)) == []
     assert 0 < max(sizes) <= 2048 * 32 * 18
+
+
+def test_the_number_of_shapes_is_an_option(models: GeneratedModels) -> None:
+    shapes: set[Any] = set()
+
+    class Noting(BadProvider):
+        def compile(self, partitions: Any) -> Any:
+            return [partial(self.noted, one) for one in super().compile(partitions)]
+
+        def noted(self, compiled: Any, inputs: Any) -> Any:
+            shapes.add(inputs[0].shape)
+            return compiled(inputs)
+
+    unbounded = partial(Noting, defect="keeps something for each shape")
+    [finding] = CHECKS["caches"](Kit(unbounded, ["Abs"], models=models, shapes=100))
+    assert finding.text.startswith("32 new shapes keep ") and "after 64 others" in finding.text
+    assert len(shapes) == 96, "whole stretches"
+    with pytest.raises(InvalidArgument, match="shapes is 63: expected 64 or more, 576 by default"):
+        Kit(BadProvider, shapes=63)

@@ -19,12 +19,12 @@ from ort_lite.testing.differences import compare
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 RUNS, STRETCHES = 40, 8
-SHAPES, MOST_SHAPES = 32, 18
-"""New shapes in a stretch of runs, and stretches: a cache of 512 programs is full before the last."""
+SHAPES = 32
+"""New shapes in a stretch of runs. A cache is bounded if a stretch keeps nothing."""
 LEAK = 100
 """Bytes a run: less may be noise of Python's own, an array that is kept costs more. Caches fill in the first stretches."""
 ROW = 2048
-"""Bytes for one more along the first dimension; SHAPES * MOST_SHAPES of them are a megabyte."""
+"""Bytes for one more along the first dimension; 576 of them are a megabyte."""
 
 
 def transfer(kit: Kit) -> list[Finding]:
@@ -157,7 +157,7 @@ def caches(kit: Kit) -> list[Finding]:
     """Check that caches by shape are bounded: with ever new shapes, memory on the host and on the device stops growing.
 
     Only cases that the provider claims completely are used, because nodes of the CPU provider keep memory of their own. Small ones
-    come first: large images take minutes and keep no more.
+    come first: large images take minutes and keep no more. `Kit.shapes` is the number of shapes.
     """
     whole = [case for case in kit.some if set(case.operators) <= set(kit.operators_by_case[case])]
     whole = [case for case in whole if _largest(case) <= ROW] or whole
@@ -177,7 +177,7 @@ def _check_shape_cache(kit: Kit, case: Case) -> str | None:
     """
     provider = kit.make()
     session = call_for(partial(kit.session, with_open_dimensions(case), provider))
-    left = list(range(1, SHAPES * MOST_SHAPES + 1))
+    left = list(range(1, kit.shapes // SHAPES * SHAPES + 1))
     if isinstance(session, Exception) or isinstance(run_copy(session, of_size(case, left[-1])), Exception):
         return None  # a finding of `shapes`, or a size that the operator does not have
     with _tracing():
@@ -189,7 +189,7 @@ def _check_shape_cache(kit: Kit, case: Case) -> str | None:
             grown = max(now - then for now, then in zip(size, before, strict=True))
             if grown < SHAPES * LEAK:
                 return None
-    return f"{SHAPES} new shapes keep {grown} bytes, after {SHAPES * (MOST_SHAPES - 1)} others: the cache needs a limit"
+    return f"{SHAPES} new shapes keep {grown} bytes, after {kit.shapes // SHAPES * SHAPES - SHAPES} others: the cache needs a limit"
 
 
 def _memory_in_use(provider: ExecutionProvider) -> tuple[int, int]:

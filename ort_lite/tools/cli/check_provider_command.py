@@ -37,6 +37,7 @@ def main(arguments: Namespace) -> ExitStatus:
             save=arguments.save or None,
             progress=line.update,
             host=arguments.host,
+            shapes=arguments.shapes,
         )
     for path, write in ((arguments.html, html), (arguments.junit, junit)):
         if path:

@@ -252,6 +252,9 @@ def _add_check_provider(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--atol", type=float, default=0.0, metavar="A", help="allowed absolute difference, if more than a case's"
     )
+    parser.add_argument(
+        "--shapes", type=int, default=576, metavar="N", help="number of shapes that the check caches runs (default: 576)"
+    )
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")
     parser.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
     add_output(parser)
