@@ -184,7 +184,12 @@ def key_of(spec: Spec, target: Target) -> str:
     aim = target.narrow(code.needs)
     state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
     own = digest(base(), code.digest, state.encode()).hex()
-    return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
+    return versioned(own)
+
+
+def versioned(key: str) -> str:
+    """Return the key with the digits of this version in place of its first ones."""
+    return base().hex()[:_DIGITS_OF_BASE] + key[_DIGITS_OF_BASE:KEY_DIGITS]
 
 
 def is_of_this_version(key: str) -> bool:

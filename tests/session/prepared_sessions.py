@@ -9,9 +9,9 @@ import pytest
 from onnx import numpy_helper
 
 import ort_lite
+from ort_lite.native import store
 from ort_lite.provider import seeds
 from ort_lite.session import created
-from ort_lite.session.prepared import store
 
 MODEL = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
 main (float[N, 16, H, 12] x, int64[K] picked) => (float[N, F] y, float[N, 24, P, Q] z) {

@@ -17,6 +17,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import OrtLiteError
 from ort_lite.log.events import Event, Subscriber
+from ort_lite.native import store as disk
 from ort_lite.session.prepared import store
 from ort_lite.session.prepared.program import SECTIONS
 from ort_lite.session.prepared.sections import Sections
@@ -46,7 +47,7 @@ PROCESS = """
 import sys
 import numpy as np
 import ort_lite
-from ort_lite.session.prepared import store
+from ort_lite.native import store
 from ort_lite.session.prepared.program import SECTIONS
 from ort_lite.session.prepared.sections import Sections
 store.directory = lambda: sys.argv[1]
@@ -241,8 +242,8 @@ def test_the_oldest_entries_make_room(folder: Path, monkeypatch: pytest.MonkeyPa
     session(model())
     [name] = os.listdir(folder)
     os.utime(folder / name, (1, 1))
-    monkeypatch.setattr(store, "MOST_BYTES", (folder / name).stat().st_size * 3 // 2 * 4)
-    monkeypatch.setattr(store, "limit", lambda folder, most, limit=store.limit: limit(folder, most // 4))
+    monkeypatch.setattr(disk, "MOST_BYTES", (folder / name).stat().st_size * 3 // 2 * 4)
+    monkeypatch.setattr(disk, "limit", lambda folder, most, limit=disk.limit: limit(folder, most // 4))
     session(model(), ort_lite__fusion="0")
     assert name not in os.listdir(folder)
     assert len(os.listdir(folder)) == 1

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ort_lite._version import __version__
+from ort_lite.native import store
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import digest
-from ort_lite.native.spec import KEY_DIGITS, base
+from ort_lite.native.spec import base
 from ort_lite.options.options import SessionOptions
 from ort_lite.session.prepared.functions import PACKAGES
 
@@ -21,7 +22,6 @@ FORMAT = 2
 """Increased when entries of the same key would be read in another way."""
 DISTRIBUTIONS = frozenset({"google_re2", "llvmlite", "ml_dtypes", "numba", "numpy", "onnx", "protobuf"})
 """The packages besides ort-lite's own that take part in the creation of a session."""
-_DIGITS_OF_BASE = 8
 
 
 def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes | None = None) -> str:
@@ -30,10 +30,8 @@ def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes |
     `provider` describes the provider's options; `code` is the digest of the code, by default of that of this process.
     """
     parts = repr((FORMAT, versions(), described(options), provider, host())).encode()
-    own = digest(
-        b"prepared program", base(), code_digest() if code is None else code, b"%d " % len(parts), parts, outline
-    ).hex()
-    return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:KEY_DIGITS]
+    code = code_digest() if code is None else code
+    return store.key_of(b"prepared program", base(), code, b"%d " % len(parts), parts, outline)
 
 
 def versions() -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def _list(arguments: Namespace, folder: str) -> int:
         return 0
     print_text(folder)
     rows = [("all", found), *((f"used {name}", group) for name, group in ages.items()), ("of other versions", stale)]
-    rows.append(("prepared programs", programs))
+    rows.append(("programs, and kernels of plugins", programs))
     print_table(("objects", "count", "MB"), [(name, *_cells(group)) for name, group in rows], ("count", "MB"))
     return 0
 
