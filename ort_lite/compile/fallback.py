@@ -16,9 +16,9 @@ from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
-from ort_lite.partition.borders import route
+from ort_lite.partition.borders import Transfers, route
 from ort_lite.provider.current import CURRENT, stop_with_run
-from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
+from ort_lite.provider.provider import CPU, CompiledPartition, Device, Partition
 from ort_lite.record import Record
 
 
@@ -49,7 +49,7 @@ class Fallback(Wrapper):
         partition: Partition,
         function: CompiledPartition,
         alternatives: Alternatives,
-        transfers: Sequence[DataTransfer],
+        transfers: Transfers,
         incidents: Incidents,
     ) -> None:
         self.partition, self.function = partition, function

@@ -169,8 +169,9 @@ class Linker:
         self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)], _route(hop))
 
     def _is_async(self, hop: Hop) -> bool:
-        """Return False if a next provider may have to repeat the copy: such a copy blocks."""
-        return not self.forgiving and hasattr(hop.transfer, "copy_async")
+        """Return False for a copy that blocks: a next provider may have to repeat it, or it reads converted elements."""
+        converts = hop.narrows and hop.source == CPU
+        return not self.forgiving and not converts and hasattr(hop.transfer, "copy_async")
 
     def _begin_copies(self, value: Value, device: Device) -> None:
         for hop, reader in self.early.get((value, device), ()):

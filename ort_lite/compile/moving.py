@@ -11,6 +11,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
 from ort_lite.provider.ask import ask, format_answer, name_errors
+from ort_lite.provider.narrowing import narrow, widen
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
 if TYPE_CHECKING:
@@ -42,14 +43,22 @@ class Mover:
         if x is None:
             self._check_optional()
             return [None]
-        given = read_only(x) if hop.source == CPU and self._views else x
+        given = self._given(x)
         with name_errors(self._who):
             made = self._copy(given)
         if self._expected is not None:
-            return self._expected([made], inputs[1:])
+            return self._expected([widen(made) if hop.narrows else made], inputs[1:])
         if made is None:
             raise ProviderError(f"{self._who} returned None; expected a value in the memory of {hop.destination}")
         return [made]
+
+    def _given(self, x: Any) -> Any:
+        """Return the value as the transfer gets it."""
+        hop = self._hop
+        if hop.source != CPU:
+            return x
+        x = narrow(x, self._value.name, hop.destination) if hop.narrows else x
+        return read_only(x) if self._views else x
 
     def _check_optional(self) -> None:
         """Raise ProviderError for a value that is None unless its type is optional."""
@@ -82,12 +91,13 @@ class AsyncMover(Mover):
 
     def begin(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: the value. Returns what will be its copy, and who says when."""
-        x, hop = inputs[0], self._hop
+        x = inputs[0]
         if x is None:
             self._check_optional()
             return [None, None]
+        given = self._given(x)
         with name_errors(self._who):
-            return self._begin(read_only(x) if hop.source == CPU and self._views else x)
+            return self._begin(given)
 
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
@@ -95,7 +105,9 @@ class AsyncMover(Mover):
         if notification is not None:
             with name_errors(self._who):
                 notification.wait_on_host()
-        return [made] if self._expected is None else self._expected([made], inputs[3:])
+        if self._expected is None:
+            return [made]
+        return self._expected([widen(made) if self._hop.narrows else made], inputs[3:])
 
     def _begin(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop

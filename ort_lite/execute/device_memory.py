@@ -6,11 +6,11 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from ort_lite.dtypes import to_numpy
 from ort_lite.errors import ProviderError, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import name_errors
+from ort_lite.provider.narrowing import bytes_of
 from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
 
 
@@ -58,7 +58,7 @@ class Allotted(Wrapper):
     def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value], memory: Allocator) -> None:
         self.function, self._who = function, f"{partition.name} ({partition.provider.name})"
         self._inputs, self._outputs = len(partition.inputs), partition.outputs
-        self._memory, self._device = memory, partition.provider.device
+        self._memory, self._provider = memory, partition.provider
         self.witnesses = witnesses(self._outputs, outer)
         self._shapes = KnownShapes(self._outputs, self.witnesses)
         self._on_host = [value in partition.host_values for value in self._outputs]
@@ -72,7 +72,7 @@ class Allotted(Wrapper):
             results = check_results(self.function((own, handles)), len(handles), self._who)
             for result, handle in zip(results, handles, strict=True):
                 if handle is not None:
-                    free_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
+                    free_with(result, self._memory, handle, f"{self._who}: into_memory", self._provider.device)
                 tied += 1
         except BaseException as error:
             for handle in handles[tied:]:
@@ -84,7 +84,7 @@ class Allotted(Wrapper):
     def _sizes(self, told_by: Sequence[Any]) -> list[int | None]:
         """Return the size of each output in bytes; None for host values, and if only the run determines it."""
         return [
-            None if shape is None or on_host else prod(shape) * to_numpy(value.dtype or "").itemsize
+            None if shape is None or on_host else prod(shape) * bytes_of(value.dtype or "", self._provider)
             for value, shape, on_host in zip(self._outputs, self._shapes.of(told_by), self._on_host, strict=True)
         ]
 

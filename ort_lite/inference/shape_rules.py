@@ -28,7 +28,7 @@ from ort_lite.shapes.expr import Dim
 
 CONTENTS_LIMIT = 64
 _LARGE_DIM = 2**24  # from here on a shape may be of more bytes than an address has
-_CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
+CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
 
 
 class Info(Record):
@@ -199,7 +199,7 @@ class Op:
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
         if type_.shape and self._inference.checks_all:
             self._check_size(type_)
-        if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
+        if contents is None or type_.shape is None or dtype not in CONTENT_TYPES:
             return Info(type_)
         kept = tuple(contents)
         return Info(type_, kept if product(type_.shape) == len(kept) <= CONTENTS_LIMIT else None)
@@ -281,7 +281,7 @@ def constant_info(array: Array) -> Info:
     """The Info of an array; small integer arrays have contents."""
     dtype = from_numpy(array.dtype)
     contents = None
-    if dtype in _CONTENT_TYPES and array.size <= CONTENTS_LIMIT:
+    if dtype in CONTENT_TYPES and array.size <= CONTENTS_LIMIT:
         elements = array.ravel().tolist()
         contents = tuple(map(int, elements)) if dtype == "bool" else tuple(elements)
     return Info(TensorType(dtype, array.shape), contents, array)

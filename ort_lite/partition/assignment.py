@@ -53,11 +53,12 @@ class Placement(Record):
 
 
 class Hop(Record):
-    """One move of a value between two memories."""
+    """One move of a value between two memories. `narrows`: its int64 elements are int32 in the one that is not the CPU's."""
 
     transfer: DataTransfer
     source: Device
     destination: Device
+    narrows: bool = False
 
 
 class Copy(Record):

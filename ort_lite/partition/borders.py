@@ -1,6 +1,6 @@
 """Values that cross between two memories: one copy per value and device, direct if a transfer can, else through the CPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from ort_lite.errors import ProviderError, format_error
@@ -9,7 +9,9 @@ from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Copy, Hop
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context, saved_host_values
+from ort_lite.provider.narrowing import holds_int64, narrows
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.record import Record
 
 OUTPUT = "output"
 
@@ -35,7 +37,7 @@ def with_host_values(partition: Partition) -> Partition:
         raise ProviderError(
             f"{who(provider)}: host_values returned {value.name!r}, which is neither an input nor an output of {partition.name}"
         ).about(provider=who(provider))
-    return partition.replace(host_values=found) if found else partition
+    return partition if found == partition.host_values else partition.replace(host_values=found)
 
 
 def body_values(
@@ -59,15 +61,23 @@ def body_values(
     return {value: around.provider for value in values if value.constant is None and value not in on_host}
 
 
-def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
-    """Return the transfers of the providers, in their order."""
-    return [transfer for provider in providers if (transfer := ask(provider, "data_transfer")) is not None]
+class Transfers(Record):
+    """The transfers of providers, in their order, and the devices on which int64 values are int32."""
+
+    each: tuple[DataTransfer, ...]
+    narrow: frozenset[Device]
+
+
+def transfers_of(providers: Sequence[ExecutionProvider]) -> Transfers:
+    """Return the transfers of the providers."""
+    found = [transfer for provider in providers if (transfer := ask(provider, "data_transfer")) is not None]
+    return Transfers(tuple(found), frozenset(provider.device for provider in providers if narrows(provider)))
 
 
 def copies(
     graph: Graph,
     partitions: Sequence[Partition],
-    transfers: Sequence[DataTransfer],
+    transfers: Transfers,
     homes: Mapping[Value, Device] | None = None,
     wanted: Mapping[Value, Device] | None = None,
 ) -> tuple[Copy, ...]:
@@ -96,10 +106,11 @@ def copies(
     return tuple(found)
 
 
-def route(source: Device, destination: Device, transfers: Sequence[DataTransfer], value: Value, reader: str) -> tuple[Hop, ...]:
+def route(source: Device, destination: Device, transfers: Transfers, value: Value, reader: str) -> tuple[Hop, ...]:
     """One hop, or two through the CPU; of several transfers the first that can."""
+    narrow = transfers.narrow if holds_int64(value.type) else frozenset[Device]()
     for stops in ((source, destination), (source, CPU, destination)):
-        hops = [_hop(a, b, transfers) for a, b in pairwise(stops)]
+        hops = [_hop(a, b, transfers.each, narrow) for a, b in pairwise(stops)]
         if all(hops):
             return tuple(hop for hop in hops if hop is not None)
     raise ProviderError(
@@ -108,8 +119,12 @@ def route(source: Device, destination: Device, transfers: Sequence[DataTransfer]
     )
 
 
-def _hop(source: Device, destination: Device, transfers: Sequence[DataTransfer]) -> Hop | None:
-    return next((Hop(t, source, destination) for t in transfers if can_copy(t, source, destination)), None)
+def _hop(source: Device, destination: Device, transfers: Sequence[DataTransfer], narrow: Collection[Device]) -> Hop | None:
+    """Return a hop. Elements are converted on the CPU: there is none between devices on which they differ."""
+    narrows = (source in narrow) != (destination in narrow)
+    if narrows and CPU not in (source, destination):
+        return None
+    return next((Hop(t, source, destination, narrows) for t in transfers if can_copy(t, source, destination)), None)
 
 
 def can_copy(transfer: DataTransfer, source: Device, destination: Device) -> bool:

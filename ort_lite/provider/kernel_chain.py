@@ -9,7 +9,8 @@ import numpy as np
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.current import run_events
-from ort_lite.provider.kernels import Kernel, KernelRegistration
+from ort_lite.provider.kernel_registry import Kernel, KernelRegistration
+from ort_lite.provider.narrowing import narrow, narrows, widen
 from ort_lite.provider.provider import CPU, DataTransfer, ExecutionProvider, Partition
 from ort_lite.record import Record
 
@@ -43,7 +44,7 @@ class KernelChain:
     """A compiled partition that calls kernels in order. It keeps no state between calls."""
 
     def __init__(self, partition: Partition, provider: ExecutionProvider, pairs: Sequence[Pair]) -> None:
-        self._partition, self._device = partition, provider.device
+        self._partition, self._provider, self._device = partition, provider, provider.device
         self._transfer: DataTransfer | None = provider.data_transfer()
         slots = _Slots(partition)
         self._inputs = [slots.write(value, value in partition.host_values) for value in partition.inputs]
@@ -85,8 +86,11 @@ class KernelChain:
     def _copy(self, move: _Move, x: Any) -> Any:
         if x is None or self._transfer is None:
             return x
-        source, destination = (self._device, CPU) if move.to_host else (CPU, self._device)
-        return self._transfer.copy(x, source, destination)
+        converts = narrows(self._provider, move.value.type)
+        if move.to_host:
+            x = self._transfer.copy(x, self._device, CPU)
+            return widen(x) if converts else x
+        return self._transfer.copy(narrow(x, move.value.name, self._device) if converts else x, CPU, self._device)
 
     def _output(self, value: Value, result: Any) -> Any:
         """Return a contiguous array that the caller owns, if it is on the CPU: NumPy kernels may return views."""

@@ -275,6 +275,9 @@ class ExecutionProvider:
             outputs unchecked, so set it only if the provider's own code guarantees them.
         writes_no_input: True passes writable arrays instead of read-only views. The provider must neither change nor return an
             input array.
+        narrows_int64: True if int64 values are int32 in the memory of its device. ort_lite converts them when it copies: an
+            error names a number that does not fit. Host values stay int64, and so do constants until the provider converts them
+            (`ort_lite.provider.narrowing`).
 
     A hook that a class does not override costs nothing. Run hooks are called for providers that have a partition.
     """
@@ -287,6 +290,7 @@ class ExecutionProvider:
     config_keys: ClassVar[Collection[str]] = ()
     exact: ClassVar[bool] = False
     writes_no_input: ClassVar[bool] = False
+    narrows_int64: ClassVar[bool] = False
     device: Device = CPU
 
     def __init__(self, **options: Any) -> None:

@@ -14,8 +14,11 @@ from ort_lite.graph.types import TensorType
 from ort_lite.partition.assignment import Hop
 from ort_lite.partition.borders import can_copy
 from ort_lite.provider.ask import ask, name_errors, who
+from ort_lite.provider.narrowing import narrow, narrows
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.tensors.device_tensor import DeviceTensor
+
+NAME = "an OrtValue"
 
 
 def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
@@ -38,7 +41,8 @@ def fetch(tensor: DeviceTensor) -> Array:
 def fill(tensor: DeviceTensor, array: Array) -> None:
     """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
     if can_overwrite(tensor.provider):
-        _overwrite(tensor, read_only(np.array(array, order="C", copy=None)), CPU)
+        plain = read_only(np.array(array, order="C", copy=None))
+        _overwrite(tensor, narrow(plain, NAME, tensor.device) if narrows(tensor.provider) else plain, CPU)
     else:
         tensor.value = put(array, tensor.provider).value
 
@@ -51,7 +55,9 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     """
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
-    elif can_copy(_transfer(tensor.provider), made.device, tensor.device):
+    elif narrows(made.provider, made.dtype) == narrows(tensor.provider, tensor.dtype) and can_copy(
+        _transfer(tensor.provider), made.device, tensor.device
+    ):
         _overwrite(tensor, made.value, made.device)
     else:
         fill(tensor, fetch(made))
@@ -64,6 +70,10 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
         raise InvalidArgument(
             f"{who(provider)}: {type(transfer).__name__} has no at_address, so that there is nothing at {address:#x} of "
             f"{provider.device}; bind an OrtValue"
+        )
+    if narrows(provider, dtype):
+        raise InvalidArgument(
+            f"int64 values are int32 on {provider.device}, and those at {address:#x} are not; bind an OrtValue"
         )
     with name_errors(f"{who(provider)}: at_address of its data transfer"):
         made = transfer.at_address(address, to_numpy(dtype), shape, provider.device)
@@ -99,5 +109,5 @@ def _transfer(provider: ExecutionProvider) -> Any:
 
 
 def _mover(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...], source: Device, destination: Device) -> Mover:
-    hop = Hop(_transfer(provider), source, destination)
-    return Mover(Value("an OrtValue", TensorType(dtype, shape)), hop, who(provider), provider)
+    hop = Hop(_transfer(provider), source, destination, narrows(provider, dtype))
+    return Mover(Value(NAME, TensorType(dtype, shape)), hop, who(provider), provider)

@@ -1,6 +1,6 @@
 """Runs with inputs or outputs in device memory. A value is copied only if its reader is on another device."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ from ort_lite.log.events import Stream
 from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.borders import can_copy, copies, transfers_of
+from ort_lite.partition.borders import Transfers, can_copy, copies, transfers_of
 from ort_lite.provider.ask import format_answer, who
-from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
+from ort_lite.provider.narrowing import narrows
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Ready
@@ -50,7 +51,7 @@ class ReadyOnDevices(Ready):
         transfers = transfers_of(providers)
         self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
         stays = lru_cache(_KEPT)(partial(_can_reach, frozenset(self._providers), transfers))
-        feeds = Feeds(executable.inputs, partial(_anywhere, stays))
+        feeds = Feeds(executable.inputs, partial(_anywhere, stays, transfers.narrow))
         super().__init__(prepared, events, session_memory, feeds=feeds, workers=workers)
         self._values = {value.name: value for value in executable.outputs}
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
@@ -122,8 +123,11 @@ class ReadyOnDevices(Ready):
         return made
 
 
-def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> Check:
-    """Return a check that passes device tensors through if `stays`, and copies others to the CPU."""
+def _anywhere(stays: Callable[[Device], bool], narrow: Collection[Device], value: Value, accept: Check) -> Check:
+    """Return a check that passes device tensors through if `stays`, and copies others to the CPU.
+
+    `narrow` are the devices known to have int32 elements in place of int64.
+    """
     type_ = value.type.element if isinstance(value.type, OptionalType) else value.type
     if not isinstance(type_, TensorType):
         return accept
@@ -131,7 +135,7 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
 
     def accept_anywhere(x: Any) -> Any:
         tensor = on_device(x)
-        if tensor is None or not stays(tensor.device):
+        if tensor is None or not stays(tensor.device) or (narrows(tensor.provider, dtype) and tensor.device not in narrow):
             return accept(x)
         if tensor.dtype != dtype:
             came = f"{ort_name(tensor.dtype)} of shape {list(tensor.shape)}, on {tensor.device}"
@@ -142,9 +146,9 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
     return accept_anywhere
 
 
-def _can_reach(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
+def _can_reach(own: frozenset[Device], transfers: Transfers, device: Device) -> bool:
     """Return True if the session's own transfers can read a value from the device."""
-    return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers)
+    return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers.each)
 
 
 def _link_steps(
@@ -154,7 +158,7 @@ def _link_steps(
     noted: set[str],
     workers: "Workers | None",
     providers: Mapping[Device, ExecutionProvider],
-    transfers: Sequence[DataTransfer],
+    transfers: Transfers,
     homes: tuple[Device | None, ...],
     wanted: tuple[tuple[str, Device], ...],
 ) -> Ready:
@@ -170,9 +174,7 @@ def _link_steps(
     return Ready(placed, events, session_memory, noted, list, workers)
 
 
-def link_on_devices(
-    assignment: Assignment, compiled: Compiled, device_slots: DeviceSlots, transfers: Sequence[DataTransfer]
-) -> Executable:
+def link_on_devices(assignment: Assignment, compiled: Compiled, device_slots: DeviceSlots, transfers: Transfers) -> Executable:
     """Link compiled partitions anew, for inputs that are on devices and outputs that stay there."""
     main = assignment.levels[0]
     ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}

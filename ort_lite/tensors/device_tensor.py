@@ -3,8 +3,9 @@
 from math import prod
 from typing import Any
 
-from ort_lite.dtypes import DType, to_numpy
+from ort_lite.dtypes import DType
 from ort_lite.errors import InvalidArgument
+from ort_lite.provider.narrowing import bytes_of
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 
 
@@ -27,7 +28,7 @@ class DeviceTensor:
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
-        return prod(self.shape) * to_numpy(self.dtype).itemsize
+        return prod(self.shape) * bytes_of(self.dtype, self.provider)
 
     @property
     def device_tensor(self) -> "DeviceTensor":

@@ -1,15 +1,18 @@
 """What providers of accelerators share: claims by units, numbers in options, saved formats, profiles."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import pytest
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite.provider.accelerators import Format, claim_units, count
+from ort_lite.provider.accelerators import Format, claim_units, count, elementwise_groups
 from tests.provider.numpy_provider import CpuStandIn
+from tests.provider.texts import graph
 
 
 def chain(*operators: str) -> Graph:
@@ -65,3 +68,57 @@ def test_a_number_may_be_text() -> None:
     for wrong in (-1, "-1", "", "two", 1.5, "1_0", "٣"):
         with pytest.raises(ProviderError, match=f"CPUExecutionProvider: cards is {wrong!r}; expected a number, 0 or more"):
             count(CpuStandIn(), "cards", cast(Any, wrong))
+
+
+# Groups
+
+
+def groups(text: str, nodes: Sequence[str] = (), max_operands: int | None = None) -> str:
+    """The groups, nodes by the names of their outputs. MatMul is an anchor."""
+    made = graph(text)
+    annotate(made, plugins.shape_rules())
+    found = elementwise_groups(
+        [node for node in made if not nodes or node.output.name in nodes],
+        anchors=lambda node: node.op_type == "MatMul",
+        elementwise=lambda node: node.op_type in ("Add", "Mul", "Relu", "Tanh"),
+        max_operands=max_operands,
+    )
+    return " ".join("+".join(node.output.name for node in group) for group in found)
+
+
+LAYER = "(float[N, 4] x, float[4, 4] w, float[4] b) => (float[N, 4] y) { a = MatMul(x, w)  c = Add(a, b)  d = Relu(c)  y = Add(x, d) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (LAYER, "a+c+d+y"),
+        (LAYER.replace("(float[N, 4] y)", "(float[N, 4] y, float[N, 4] c)"), "a+c d y"),
+        (LAYER.replace("Add(x, d)", "Add(a, d)"), "a c d y"),
+        (LAYER.replace("Relu(c)", "Softmax(c)"), "a+c d y"),
+        (LAYER.replace("Relu(c)", "Mul(c, c)"), "a+c+d+y"),
+        (LAYER.replace("float[4] b", "float[2, N, 4] b").replace("(float[N, 4] y)", "(float[2, N, 4] y)"), "a c d y"),
+        (LAYER.replace("Add(x, d)", "MatMul(d, w)"), "a+c+d y"),
+        (LAYER.replace("Add(x, d)", "If (f) <then_branch = t () => (float[N, 4] p) { p = Abs(d) }, "
+         "else_branch = e () => (float[N, 4] q) { q = Abs(x) }>").replace("(float[N, 4] x", "(bool f, float[N, 4] x"), "a+c+d y"),
+    ],
+)  # fmt: skip
+def test_elementwise_nodes_follow_their_anchor(text: str, found: str) -> None:
+    assert groups(text) == found
+
+
+def test_a_group_has_the_place_of_its_last_node() -> None:
+    text = "(float[4, 4] x, float[4, 4] w) => (float[4, 4] y) { a = MatMul(x, w)  b = Tanh(x)  c = Softmax(b)  y = Add(a, c) }"
+    assert groups(text) == "b c a+y"
+    two = "(float[4, 4] x, float[4, 4] w) => (float[4, 4] y) { a = MatMul(x, w)  b = MatMul(w, x)  c = Relu(b)  y = Add(a, c) }"
+    assert groups(two) == "b+c a+y", "the first anchor gets the node that two could have"
+
+
+@pytest.mark.parametrize(("most", "found"), [(1, "a c d y"), (2, "a c d y"), (3, "a+c+d+y"), (None, "a+c+d+y")])
+def test_a_group_reads_a_limited_number_of_values(most: int | None, found: str) -> None:
+    assert groups(LAYER, max_operands=most) == found
+
+
+def test_nodes_outside_are_in_no_group() -> None:
+    assert groups(LAYER, ["a", "c"]) == "a+c"
+    assert groups(LAYER, ["c", "d", "y"]) == "c d y"

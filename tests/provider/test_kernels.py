@@ -325,7 +325,9 @@ def test_sizes_stay_on_the_host() -> None:
 
 
 def test_a_value_that_both_sides_read_is_copied_once() -> None:
-    text = "(int64[2] s, float[N] x) => (float[A, B] y, float[2] c) { y = Reshape(x, s)  z = Reshape(x, s)  c = Cast<to = 1>(s) }"
+    text = (
+        "(int64[2] s, float[N] x) => (float[A, B] y, float[2] c) { y = Reshape(x, s)  z = Reshape(x, s)  c = Cast<to = 1>(s) }"
+    )
     trays = Trays()
     session = ort_lite.InferenceSession(proto(text), plain(), providers=[trays, CpuStandIn()])
     y, c = session.run(None, {"s": np.array([2, 3]), "x": np.ones(6, np.float32)})

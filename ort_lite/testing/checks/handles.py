@@ -6,15 +6,18 @@ from typing import Any, cast
 
 import numpy as np
 
+from ort_lite.graph.graph import Value
+from ort_lite.partition.borders import with_host_values
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
+from ort_lite.provider.narrowing import narrow, narrows
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions
 from ort_lite.testing.kit import Finding, Kit
 
 
 def handles(kit: Kit) -> list[Finding]:
-    """Check values in device memory: a call changes no input, results outlive later calls and their inputs, and each of two states
-    is independent.
+    """Check values in device memory, and host values beside them: a call changes no input, results outlive later calls and their
+    inputs, each of two states is independent, and `host_values` gives the same answer again.
     """
     found = []
     for name, session, feed in _sessions(kit):
@@ -52,69 +55,96 @@ class _Calls:
     def __init__(self, partition: Partition, compiled: Any) -> None:
         self._partition, self._compiled = partition, compiled
         self._device, self._way = partition.provider.device, cast(Any, partition.provider.data_transfer())
+        self._host_inputs = [value in partition.host_values for value in partition.inputs]
+        self._host_outputs = [value in partition.host_values for value in partition.outputs]
 
     def problems(self, feed: Any) -> Iterator[str]:
-        arrays = [np.array(feed[value.name]) for value in self._partition.inputs]
+        if with_host_values(self._partition).host_values != self._partition.host_values:
+            yield "host_values gave another answer when asked again"
+        arrays = [self._held(value, np.array(feed[value.name])) for value in self._partition.inputs]
         others = [np.ones_like(array) if array.dtype.kind == "f" else array for array in arrays]
         states = [self._compiled.create_state() for _ in range(2)] if has_state(self._compiled) else [None]
         if len(states) == 2 and states[0] is states[1] and states[0] is not None:
             yield "create_state() gave the same object twice"
         inputs, memory = self._inside(arrays)
         first = self._call(inputs, states[0])
-        if self._read(inputs) != [array.tobytes() for array in arrays]:
+        if self._read(inputs, self._host_inputs) != [array.tobytes() for array in arrays]:
             yield "a call wrote to its input"
-        yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inputs))
-        kept = self._read(first)
+        inside = [x for x, on_host in zip(inputs, self._host_inputs, strict=True) if not on_host]
+        yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inside))
+        kept = self._read(first, self._host_outputs)
         second = self._call(self._inside(others)[0], states[-1])
-        if self._read(first) != kept:
+        if self._read(first, self._host_outputs) != kept:
             yield "what a call returned changed with the next call"
         yield from (f"output {k} is that of the call before" for k, y in enumerate(second) if any(y is x for x in first))
         if computes_into_memory(self._compiled):
             yield from self._in_memory(inputs, states[:1] if has_state(self._compiled) else [], first)
         self._overwrite(memory, others)
-        if self._read(first) != kept:
+        if self._read(first, self._host_outputs) != kept:
             yield "what a call returned lies in the memory of its input"
         if releases_state(self._compiled):
             for state in states:
                 self._compiled.release_state(state)
-        if self._read(first) != kept:
+        if self._read(first, self._host_outputs) != kept:
             yield "what a call returned changed when the state was released"
 
     def _in_memory(self, inputs: Sequence[Any], state: Sequence[Any], called: Sequence[Any]) -> Iterator[str]:
         """Check that results computed into memory equal those of a call, and that each output is in its own."""
-        arrays = [self._way.copy(value, self._device, CPU) for value in called]
+        arrays = [self._to_host(y, on_host) for y, on_host in zip(called, self._host_outputs, strict=True)]
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
             return
-        memory = [allocator.allocate(array.nbytes) for array in arrays]
+        sides = zip(arrays, self._host_outputs, strict=True)
+        memory = [None if on_host else allocator.allocate(array.nbytes) for array, on_host in sides]
         made = self._compiled.into_memory(inputs, memory, *state)
-        if self._read(made) != self._read(called):
+        if self._read(made, self._host_outputs) != self._read(called, self._host_outputs):
             yield "into_memory gives another result than a call"
             return
-        for k, array in enumerate(arrays):
-            self._into(np.zeros_like(array), memory[k])
-            if self._read(made[k + 1 :]) != self._read(called[k + 1 :]):
+        for k, (array, handle) in enumerate(zip(arrays, memory, strict=True)):
+            if handle is not None:
+                self._into(np.zeros_like(array), handle)
+            behind = self._host_outputs[k + 1 :]
+            if self._read(made[k + 1 :], behind) != self._read(called[k + 1 :], behind):
                 yield f"into_memory computes another output in the memory of output {k}"
                 return
 
     def _inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the arrays on the device, each in its own allocation if the provider supports it."""
+        """Return the values of a call, each on the device in its own allocation if the provider supports it, and the allocations."""
         allocator = self._partition.provider.allocator()
-        if allocator is None or not hasattr(self._way, "copy_into"):
-            return [self._way.copy(array, CPU, self._device) for array in arrays], []
-        memory = [allocator.allocate(array.nbytes) for array in arrays]
-        return [self._into(array, handle) for array, handle in zip(arrays, memory, strict=True)], memory
+        given, memory = [], []
+        for array, on_host in zip(arrays, self._host_inputs, strict=True):
+            handle = None
+            if on_host:
+                x = array.copy()
+            elif allocator is None or not hasattr(self._way, "copy_into"):
+                x = self._way.copy(array, CPU, self._device)
+            else:
+                handle = allocator.allocate(array.nbytes)
+                x = self._into(array, handle)
+            given.append(x)
+            memory.append(handle)
+        return given, memory
 
     def _into(self, array: Any, handle: Any) -> Any:
         return self._way.copy_into(array, CPU, self._device, handle)
 
     def _overwrite(self, memory: Sequence[Any], arrays: Sequence[Any]) -> None:
-        for array, handle in zip(arrays, memory, strict=False):
-            self._into(array, handle)
+        for array, handle in zip(arrays, memory, strict=True):
+            if handle is not None:
+                self._into(array, handle)
 
     def _call(self, inputs: Sequence[Any], state: Any) -> list[Any]:
         given = (inputs,) if state is None and not has_state(self._compiled) else (inputs, state)
         return list(self._compiled(*given))
 
-    def _read(self, values: Sequence[Any]) -> list[bytes]:
-        return [self._way.copy(value, self._device, CPU).tobytes() for value in values]
+    def _read(self, values: Sequence[Any], on_host: Sequence[bool]) -> list[bytes]:
+        return [self._to_host(x, host).tobytes() for x, host in zip(values, on_host, strict=True)]
+
+    def _to_host(self, x: Any, on_host: bool) -> Any:
+        return np.asarray(x) if on_host else self._way.copy(x, self._device, CPU)
+
+    def _held(self, value: Value, array: Any) -> Any:
+        """Return the elements of an input as the partition gets them."""
+        provider = self._partition.provider
+        on_device = value not in self._partition.host_values
+        return narrow(array, value.name, self._device) if on_device and narrows(provider, value.type) else array

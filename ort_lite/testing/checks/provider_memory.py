@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.provider.narrowing import narrows
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.testing.allocation_log import AllocationLog
 from ort_lite.testing.cases import Case, of_size, with_open_dimensions
@@ -39,7 +40,7 @@ def transfer(kit: Kit) -> list[Finding]:
         if not way.can_copy(source, to):
             return [Finding("transfer", "", f"can_copy({source}, {to}) says no: values cannot come in and out")]
     found = []
-    for array in _samples(kit):
+    for array in _samples(kit, provider):
         for label, inwards in _ways_in(provider, way).items():
             text = call_for(partial(_there_and_back, inwards, way, provider.device, array))
             if text is not None:
@@ -81,13 +82,14 @@ def _ways_in(provider: ExecutionProvider, way: Any) -> dict[str, Callable[[Any],
     return found
 
 
-def _samples(kit: Kit) -> Iterator[Any]:
+def _samples(kit: Kit, provider: ExecutionProvider) -> Iterator[Any]:
     """Yield samples of each element type that a claimed single-node case reads or returns: matrices, an empty one, a scalar and
-    views.
+    views. A device that narrows int64 gets int32.
     """
     whole = [case for case in kit.positive_cases if len(case.model.graph.node) == 1]
     arrays = [np.asarray(a) for case in whole for a in (*case.feed.values(), *case.expected)]
-    for dtype in dict.fromkeys(array.dtype for array in arrays):
+    narrow = {np.dtype(np.int64): np.dtype(np.int32)} if narrows(provider) else {}
+    for dtype in dict.fromkeys(narrow.get(array.dtype, array.dtype) for array in arrays):
         for shape in ((3, 4), (0, 4), ()):
             yield np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
         table = np.arange(24).reshape(4, 6).astype(dtype)

@@ -11,12 +11,12 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.partition.borders import route, with_host_values
+from ort_lite.partition.borders import Transfers, route, with_host_values
 from ort_lite.plugins.plugins import traits
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
-from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, Body, Device, ExecutionProvider, Partition
 from ort_lite.provider.subgraph import subgraph
 from ort_lite.session.prepare import prepare
 
@@ -53,7 +53,7 @@ class Reference:
         model: Model,
         cpu: ExecutionProvider,
         bodied: Sequence[Graph],
-        transfers: Sequence[DataTransfer],
+        transfers: Transfers,
         options: SessionOptions,
     ) -> None:
         self._model, self._cpu, self._bodied, self._transfers = model, cpu, frozenset(bodied), transfers

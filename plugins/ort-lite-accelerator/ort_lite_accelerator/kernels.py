@@ -54,17 +54,24 @@ def _gemm(stream: CardStream, s: Settings, a: Array, b: Array, c: Array | None =
     return product if c is None else product + np.float32(s["beta"]) * c
 
 
-def _reshape(stream: CardStream, s: Settings, x: Array) -> Array:
-    copied = {k for k, size in enumerate(s["shape"]) if size == 0 and not s["allowzero"]}
-    known = prod(size for k, size in enumerate(s["shape"]) if size >= 0 and k not in copied)
+def _reshape(stream: CardStream, s: Settings, x: Array, to: Array) -> Array:
+    copied = {k for k, size in enumerate(to) if size == 0 and not s["allowzero"]}
+    known = prod(size for k, size in enumerate(to) if size >= 0 and k not in copied)
     rest = prod(size for k, size in enumerate(x.shape) if k not in copied) // known if known else 0
-    return x.reshape([x.shape[k] if k in copied else rest if size < 0 else size for k, size in enumerate(s["shape"])])
+    return x.reshape([x.shape[k] if k in copied else rest if size < 0 else size for k, size in enumerate(to)])
+
+
+def _unsqueeze(stream: CardStream, s: Settings, x: Array, axes: Array) -> Array:
+    made: Array = np.expand_dims(x, tuple(axes.tolist()))
+    return made
 
 
 KERNELS: Mapping[str, Callable[..., Array]] = {
     "Add": lambda stream, s, a, b: np.add(a, b),
+    "Concat": lambda stream, s, *parts: np.concatenate(parts, s["axis"]),
     "Conv": _conv,
     "Flatten": lambda stream, s, x: x.reshape(prod(x.shape[: s["axis"]]), prod(x.shape[s["axis"] :])),
+    "Gather": lambda stream, s, x, at: np.take(x, at, s["axis"]),
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
     "MatMul": lambda stream, s, a, b: np.matmul(a, b),
@@ -72,4 +79,6 @@ KERNELS: Mapping[str, Callable[..., Array]] = {
     "Mul": lambda stream, s, a, b: np.multiply(a, b),
     "Relu": lambda stream, s, x: np.maximum(x, np.float32(0)),
     "Reshape": _reshape,
+    "Shape": lambda stream, s, x: np.array(x.shape[s["start"] : s["end"]], np.int64),
+    "Unsqueeze": _unsqueeze,
 }

@@ -8,9 +8,12 @@ from ort_lite.provider import Rejection
 from ort_lite.transform import NHWC_DOMAIN, Done, Rewriter, Skip, op, rule
 
 SINCE = {
-    "Add": 7, "Conv": 1, "Flatten": 1, "Gemm": 7, "GlobalAveragePool": 1, "MatMul": 1, "MaxPool": 1, "Mul": 7, "Relu": 6, "Reshape": 5,
+    "Add": 7, "Concat": 4, "Conv": 1, "Flatten": 1, "Gather": 1, "Gemm": 7, "GlobalAveragePool": 1, "MatMul": 1, "MaxPool": 1,
+    "Mul": 7, "Relu": 6, "Reshape": 5, "Shape": 1, "Unsqueeze": 13,
 }  # fmt: skip
 """Operator -> the first supported opset version."""
+SIZES = ("Concat", "Gather", "Reshape", "Shape", "Unsqueeze")
+"""Operators with int64 operands or results, which are host values: sizes, axes, indices."""
 IMAGES = ("Conv", "MaxPool", "GlobalAveragePool")
 OWN = "npu"
 """The domain of the fused operator FusedConv(x, w, b, z), channels-last, with the attribute `relu`."""
@@ -22,10 +25,11 @@ def misfit(node: Node) -> Rejection | None:
         return Rejection(node, "operator", f"{node.op_type} is none of {', '.join(SINCE)}")
     if node.version < SINCE[node.op_type]:
         return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {SINCE[node.op_type]} and newer")
-    for value in (*node.inputs[: 1 if node.op_type == "Reshape" else None], *node.outputs):
-        if value is not None and value.dtype != "float32":
-            return Rejection(node, "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes float32")
-    for value in node.inputs[1:] if node.op_type in ("Conv", "Reshape") else ():
+    types = ("float32", "int64") if node.op_type in SIZES else ("float32",)
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.dtype not in types:
+            return Rejection(node, "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes {', '.join(types)}")
+    for value in node.inputs[1:] if node.op_type == "Conv" else ():
         if value is not None and value.constant is None:
             return Rejection(node, "constant", f"{value.name!r} is computed when the model runs, takes constants")
     if node.attr("auto_pad", "NOTSET") != "NOTSET" or node.attr("ceil_mode", 0) or len(node.outputs) > 1:

@@ -19,8 +19,12 @@ from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "Concat": {"axis": 0},
     "Flatten": {"axis": 1},
+    "Gather": {"axis": 0},
     "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
+    "Reshape": {"allowzero": 0},
+    "Shape": {"start": 0, "end": None},
 }
 
 
@@ -89,7 +93,7 @@ def compile_program(partition: Partition) -> CardProgram:
     inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
     for node in partition.nodes:
-        operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
+        operands = [numbers.operand(node, k) for k in range(len(node.inputs))]
         kernel = node.op_type.removeprefix("Fused")
         rows.append(CardInstruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
     outputs = [numbers.of(value) for value in partition.outputs]
@@ -114,18 +118,19 @@ def _settings(node: Node) -> dict[str, Any]:
         ones = [1] * len(window)
         defaults: dict[str, Any] = {"pads": [0, 0] * len(window), "strides": ones, "dilations": ones, "relu": 0}
         found |= {"window": window, **{name: node.attr(name, default) for name, default in defaults.items()}}
-    elif node.op_type == "Reshape" and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        found |= {"shape": node.inputs[1].constant.tolist(), "allowzero": node.attr("allowzero", 0)}
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
 class CardExecutable:
-    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
+    """A program loaded on a card. Its states are streams.
+
+    Constants are copied to the card once, and all results stay there, but for int64 values, which are arrays on the host.
+    """
 
     def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self._arena = arena
-        self._constants = {k: store(array, arena) for k, array in program.constants.items()}
+        self._constants = {k: x if x.dtype == np.int64 else store(x, arena) for k, x in program.constants.items()}
 
     def create_state(self) -> CardStream:
         """Create the stream of a thread."""
@@ -135,23 +140,28 @@ class CardExecutable:
         """Free the scratch memory of a stream."""
         state.release()
 
-    def __call__(self, inputs: Sequence[CardTensor], state: CardStream) -> list[CardTensor]:
+    def __call__(self, inputs: Sequence[CardTensor | Array], state: CardStream) -> list[CardTensor | Array]:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
-    def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
+    def into_memory(
+        self, inputs: Sequence[CardTensor | Array], memory: Sequence[Chunk | None], state: CardStream
+    ) -> list[CardTensor | Array]:
         """Run the program and write outputs into chunks that ort_lite allocated from the arena.
 
-        An output without a chunk, because its size was not known before the run, allocates its own.
+        An output without a chunk, because its size was not known before the run, allocates its own. Host values have none.
         """
         given = dict(zip(self.program.outputs, memory, strict=True))
         events = run_events()
-        values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        values: dict[int, CardTensor | Array] = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin = perf_counter_ns()
-            arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            arrays = [None if k < 0 else _seen(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = store(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            on_host = y.dtype == np.int64
+            values[one.result] = (
+                np.array(y) if on_host else store(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            )
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)
@@ -161,10 +171,15 @@ class CardExecutable:
 
     def to_bytes(self) -> bytes:
         """Serialize the program with its constants."""
-        constants = {k: on_card(x) for k, x in self._constants.items()}
+        constants = {k: _seen(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
         """Return facts for `explain()`."""
         held = sum(x.nbytes for x in self._constants.values())
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}
+
+
+def _seen(x: CardTensor | Array) -> Array:
+    """Return a value as the kernels see it: a tensor on the card, or a host value."""
+    return on_card(x) if isinstance(x, CardTensor) else x

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from ort_lite.errors import NoDevice
-from ort_lite.graph import Node
+from ort_lite.graph import Node, Value
 from ort_lite.memory.allocators import ArenaAllocator
 from ort_lite.provider import (
     Capability,
@@ -26,7 +26,7 @@ from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_pr
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
 """The card: operations per second, seconds per launch, seconds and bytes per second of copies."""
-FORMAT = Format("npu-program", 1, 0)
+FORMAT = Format("npu-program", 2, 0)
 """The format of saved programs, which every card can load."""
 
 
@@ -90,6 +90,10 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def fusions(self) -> list[Transform | str]:
         """Return the fusions to apply to the card's nodes."""
         return ["fuse_matmul_bias", fuse_conv_add, fuse_conv_relu]
+
+    def host_values(self, partition: Partition) -> list[Value]:
+        """Return the int64 values: sizes, axes and indices. The host computes them, so that nothing waits for the card."""
+        return [value for value in (*partition.inputs, *partition.outputs) if value.dtype == "int64"]
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""

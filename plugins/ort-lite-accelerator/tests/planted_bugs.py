@@ -87,7 +87,6 @@ MORE: Mapping[str, tuple[Callable[..., Array], dict[str, Any], int]] = {
     "LayerNormalization": (_layer_norm, {"axis": -1, "epsilon": 1e-5}, 17),
     "ReduceMax": (_reduce_max, {"keepdims": 1, "noop_with_empty_axes": 0}, 18),
     "AveragePool": (_average_pool, {"count_include_pad": 0}, 11),
-    "Concat": (lambda stream, s, *xs: np.concatenate(xs, s["axis"]), {"axis": 0}, 4),
     "LeakyRelu": (lambda stream, s, x: np.where(x < 0, np.float32(s["alpha"]) * x, x), {"alpha": 0.01}, 6),
     "Transpose": (lambda stream, s, x: np.transpose(x, s["perm"]), {"perm": None}, 1),
 }
@@ -174,6 +173,8 @@ IGNORED: Mapping[str, tuple[str, dict[str, Any]]] = {
     "trans_a_ignored": ("Gemm", {"transA": 0}),
     "epsilon_fixed": ("LayerNormalization", {"epsilon": 1e-05}),
     "the_last_axis_alone": ("LayerNormalization", {"axis": -1}),
+    "gathers_along_the_first_axis": ("Gather", {"axis": 0}),
+    "a_shape_from_its_start": ("Shape", {"start": 0}),
     "keepdims_ignored": ("ReduceMax", {"keepdims": 1}),
     "no_axes_are_all_axes": ("ReduceMax", {"noop_with_empty_axes": 0}),
     "zero_in_a_shape_is_zero": ("Reshape", {"allowzero": 1}),
@@ -246,6 +247,9 @@ CHANGES: Mapping[tuple[str, ...], Mapping[str, Callable[..., Any]]] = {
     },
     ("attributes", "LeakyRelu"): {"slopes_are_positive": lambda right, _, s, x: np.maximum(x, np.float32(s["alpha"]) * x)},
     ("attributes", "Concat"): {"concatenation_from_the_front": lambda right, _, s, *xs: np.concatenate(xs, abs(s["axis"]))},
+    ("attributes", "Unsqueeze"): {
+        "axes_of_the_input": lambda right, stream, s, x, axes: right(stream, s, x, np.where(axes < 0, axes + x.ndim, axes))
+    },
     ("attributes", "Transpose"): {
         "permutations_inverted": lambda right, _, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])),
         "strides_of_a_result_ignored": lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape),
@@ -529,6 +533,35 @@ def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
 def results_in_the_memory_of_their_input(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     made = right(self, inputs, chunks, state)
     return [CardTensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
+
+
+@call_bug("handles", "Shape", "Relu")
+def sizes_in_one_array_for_all_runs(right: Call, self: Any, inputs: Any, chunks: Chunks, state: CardStream) -> Any:
+    kept, made = self.__dict__.setdefault("sizes", {}), right(self, inputs, chunks, state)
+    return [kept.setdefault(k, y) if isinstance(y, np.ndarray) else y for k, y in enumerate(made)]
+
+
+@bug("handles", "Gather")
+def indices_counted_from_the_front_where_they_are(patch: pytest.MonkeyPatch) -> Any:
+    def counted(right: Any, stream: CardStream, s: Any, x: Array, at: Array) -> Any:
+        at[at < 0] += x.shape[s["axis"]]
+        return right(stream, s, x, at)
+
+    change_kernel(patch, "Gather", counted)
+    return type("Trusting", (AcceleratorExecutionProvider,), {"writes_no_input": True})
+
+
+@bug("handles", "Shape", "Relu")
+def host_values_until_it_is_asked_again(patch: pytest.MonkeyPatch) -> None:
+    right = AcceleratorExecutionProvider.host_values
+
+    def once(self: Any, partition: Any) -> Any:
+        asked = self.__dict__.setdefault("asked", set())
+        known = partition.nodes in asked
+        asked.add(partition.nodes)
+        return [] if known else right(self, partition)
+
+    patch.setattr(AcceleratorExecutionProvider, "host_values", once)
 
 
 @call_bug("handles", "Relu")

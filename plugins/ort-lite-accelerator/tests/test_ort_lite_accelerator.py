@@ -13,14 +13,17 @@ import numpy as np
 import onnx.parser
 import pytest
 from onnx import numpy_helper
-from ort_lite_accelerator import AcceleratorExecutionProvider
-from ort_lite_accelerator.operators import misfit
+from ort_lite_accelerator import AcceleratorExecutionProvider, program
+from ort_lite_accelerator.kernels import KERNELS
+from ort_lite_accelerator.memory import CardTensor, CardTransfer
+from ort_lite_accelerator.operators import SINCE, misfit
 from ort_lite_accelerator.program import CardExecutable
 
 import ort_lite
 from ort_lite.errors import CompileError, InvalidArgument, NoDevice, OutOfMemory, ProviderError
+from ort_lite.memory.allocators import ArenaAllocator
 from ort_lite.plugins import Registry
-from ort_lite.provider import CPU, Rejection
+from ort_lite.provider import CPU, Device, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 from tests.models.light_models import image, randomised
 from tests.threads import join
@@ -121,7 +124,6 @@ def test_an_mlp_is_one_partition_with_the_right_result(rows: int) -> None:
         ("y = Softmax(x)", "operator"),
         ("y = MaxPool<kernel_shape=[2,2], ceil_mode=1>(x)", "attribute"),
         ('y = Conv<auto_pad="SAME_UPPER">(x, v)', "attribute"),
-        ("s = Shape(x) y = Reshape(x, s)", "constant"),
         ("y = Conv(x, x)", "constant"),
     ],
 )
@@ -412,3 +414,85 @@ def test_the_cpu_provider_still_knows_a_constant_that_a_body_gave_to_the_device(
     x = np.array([3, 4], np.float32)
     [result] = session(model).run(["y"], {"x": x, "b": np.array(False)})
     np.testing.assert_array_equal(result, [x[:, None]] * 2)
+
+
+# Host values
+
+HEADS = """(float[B,T,8] x, int64[B,T] ids, float[9,8] table, float[8,8] v, float[8,8] w) => (float[B,2,T,T] y, int64[1] count)
+    <int64[1] first = {0}, int64[1] second = {1}, int64[2] heads = {2, 4}, int64 one = {1}, int64[1] front = {0}> {
+    e = Gather(table, ids)
+    h = Add(e, x)
+    s = Shape(h)
+    b = Gather(s, first)
+    scalar = Gather(s, one)
+    count = Unsqueeze(scalar, front)
+    to = Concat<axis=0>(b, count, heads)
+    q = MatMul(h, v)
+    p = Reshape(q, to)
+    k = MatMul(h, w)
+    r = Reshape(k, to)
+    i = Transpose<perm=[0,2,1,3]>(p)
+    j = Transpose<perm=[0,2,3,1]>(r)
+    y = MatMul(i, j)
+}"""
+
+
+def heads() -> onnx.ModelProto:
+    """An attention layer as exporters write it: sizes come from Shape, Gather and Concat."""
+    made, rng = onnx.parser.parse_model(f"{HEAD} main {HEADS}"), np.random.default_rng(0)
+    for value in list(made.graph.input)[2:]:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        made.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), value.name))
+    del made.graph.input[2:]
+    return made
+
+
+class Counting(CardTransfer):
+    """It notes what is copied where."""
+
+    def __init__(self, arena: ArenaAllocator) -> None:
+        super().__init__(arena)
+        self.copies: list[str] = []
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        self.copies.append(f"{source} -> {destination}")
+        return super().copy(value, source, destination)
+
+    def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> CardTensor:
+        self.copies.append(f"{source} -> {destination}")
+        return super().copy_into(value, source, destination, memory)
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 5), (2, 1), (3, 0)])
+def test_nothing_but_outputs_is_read_from_the_card(batch: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SINCE, "Transpose", 1)
+    monkeypatch.setitem(KERNELS, "Transpose", lambda stream, s, x: np.transpose(x, s["perm"]))
+    monkeypatch.setitem(program._DEFAULTS, "Transpose", {"perm": None})
+    card = AcceleratorExecutionProvider()
+    card._transfer = counting = Counting(card.allocator())
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    made = session(heads(), card, options=options)
+    assert [p.provider.name for p in made.explain().assignment.partitions] == [NAME]
+    rng = np.random.default_rng(length)
+    feed = {"x": rng.standard_normal((batch, length, 8)).astype(np.float32), "ids": rng.integers(-9, 9, (batch, length))}
+    for mine, right in zip(made.run(None, feed), on_cpu(heads(), feed), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-4)
+    assert counting.copies == ["cpu:0 -> npu:0", "npu:0 -> cpu:0"], "x and y: ids and count are host values"
+
+
+def test_saved_programs_keep_their_host_values(tmp_path: Path) -> None:
+    made = session(heads())
+    for embed in (True, False):
+        path = tmp_path / f"{embed}.onnx"
+        options = ort_lite.SessionOptions()
+        options.add_session_config_entry("ep.context_enable", "1")
+        options.add_session_config_entry("ep.context_file_path", str(path))
+        options.add_session_config_entry("ep.context_embed_mode", str(int(embed)))
+        session(heads(), options=options)
+        again = session(path)
+        partitions = [p for p in again.explain().assignment.partitions if p.provider.name == NAME]
+        assert {value.name for p in partitions for value in p.host_values} >= {"ids", "count"}
+        feed = {"x": np.ones((2, 3, 8), np.float32), "ids": np.arange(6).reshape(2, 3)}
+        for mine, right in zip(again.run(None, feed), made.run(None, feed), strict=True):
+            np.testing.assert_array_equal(mine, right)
