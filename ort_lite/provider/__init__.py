@@ -1,5 +1,6 @@
 """The contract between ort_lite and an execution provider: everything that a provider's author imports."""
 
+from ort_lite.memory.planning.offsets import BufferRequest, Offsets, plan_offsets
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider.current import CURRENT, RECORDED, StepEvents, run_events, run_options
 from ort_lite.provider.provider import (
@@ -27,12 +28,14 @@ __all__ = [
     "RECORDED",
     "Allocator",
     "Body",
+    "BufferRequest",
     "Capability",
     "CompiledPartition",
     "DataTransfer",
     "Device",
     "ExecutionProvider",
     "GraphView",
+    "Offsets",
     "Overhead",
     "Partition",
     "ProfileEvent",
@@ -41,6 +44,7 @@ __all__ = [
     "RunOptions",
     "SessionOptions",
     "StepEvents",
+    "plan_offsets",
     "run_events",
     "run_options",
 ]
