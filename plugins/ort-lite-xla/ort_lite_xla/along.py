@@ -149,6 +149,13 @@ def only_first(count: int = 1) -> Rule:
     return rule
 
 
+def rows_of_heads(sizes: Sizes) -> int | str:
+    """Return the rows of (batch, heads, rows, size) or (batch, rows, heads * size). Raise Mixed if heads or sizes are padded."""
+    if any(isinstance(size, str) for size in (*sizes[1:-2], sizes[-1])):
+        raise Mixed("heads are padded")
+    return sizes[-2]
+
+
 def matmul(dims: PaddedDims) -> list[PaddingMask]:
     """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
@@ -157,6 +164,14 @@ def matmul(dims: PaddedDims) -> list[PaddingMask]:
         raise Mixed("an operand has one dimension")
     if isinstance(a[-1], str) or isinstance(b[-2], str):
         return [PaddingMask(0, len(a) - 1, "zero"), PaddingMask(1, len(b) - 2, "zero")]
+    return []
+
+
+def left_rows(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any number of rows of a left operand, but none of its columns, and no other padded operand."""
+    dims.refuse_taint()
+    if any(isinstance(size, str) for sizes in (dims.operand(0)[-1:], *dims.operands[1:]) for size in sizes or ()):
+        raise Mixed("it adds up a padded dimension, or another operand is padded")
     return []
 
 

@@ -35,6 +35,7 @@ class XlaSettings(Record):
     matmul_precision: str
     buckets: bool
     cached_shapes: int
+    vendor: bool = False
     deterministic: bool = False
 
 
@@ -177,7 +178,7 @@ class XlaProgram:
         partition = self._partition
         tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
         values = TracedValues(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
-        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
+        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name, self._settings.vendor)
         return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
 
     # Running

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 KINDS = ("cpu", "gpu", "tpu")
 PRECISIONS = ("highest", "high", "default")
+ATTENTION = ("xla", "cudnn")
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 """JAX's environment variable for allocating three quarters of a GPU's memory at the start, which is the default."""
 
@@ -28,6 +29,7 @@ class XLAExecutionProvider(ExecutionProvider):
     buckets: "1" (default) pads open dimensions so that few sizes are compiled; "0" does not.
     cached_shapes: the most executables that a partition keeps; 64 by default.
     minimum: the smallest number of nodes in a partition; 1 by default.
+    attention: "xla" (default), or "cudnn": NVIDIA's kernels compute attention of 16-bit floats where they fit.
     """
 
     name: ClassVar[str] = "XLAExecutionProvider"
@@ -41,11 +43,14 @@ class XLAExecutionProvider(ExecutionProvider):
         buckets: bool | int | str = True,
         cached_shapes: int | str = 64,
         minimum: int | str = 1,
+        attention: str = "xla",
         **unknown: Any,
     ) -> None:
         super().__init__(**unknown)
         if matmul_precision not in PRECISIONS:
             raise self._wrong("matmul_precision", matmul_precision, f"one of {', '.join(PRECISIONS)}")
+        if attention not in ATTENTION or (attention == "cudnn" and not device.startswith("gpu")):
+            raise self._wrong("attention", attention, "xla, or cudnn if device is gpu")
         if str(buckets).lower() not in ("0", "1", "false", "true"):
             raise self._wrong("buckets", buckets, "0 or 1")
         for option, given in (("cached_shapes", cached_shapes), ("minimum", minimum)):
@@ -56,7 +61,7 @@ class XLAExecutionProvider(ExecutionProvider):
         from ort_lite_xla.program import XlaSettings
 
         on = str(buckets).lower() in ("1", "true")
-        self._settings = XlaSettings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
+        self._settings = XlaSettings(_device(self.name, device), matmul_precision, on, int(cached_shapes), attention == "cudnn")
         self._minimum = int(minimum)
         self._options = {
             "device": device,
@@ -64,6 +69,7 @@ class XLAExecutionProvider(ExecutionProvider):
             "buckets": on,
             "cached_shapes": int(cached_shapes),
             "minimum": self._minimum,
+            "attention": attention,
         }
 
     def configure(self, options: SessionOptions) -> None:

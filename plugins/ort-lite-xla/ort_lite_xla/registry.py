@@ -95,13 +95,21 @@ def find(node: Node) -> XlaLowering | None:
     return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
 
 
+def has_input(node: Node, index: int) -> bool:
+    """Return True if the node has input `index`."""
+    return index < len(node.inputs) and node.inputs[index] is not None
+
+
 class XlaOp:
-    """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise."""
+    """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise.
 
-    __slots__ = ("_known", "node", "xp")
+    With `vendor`, the lowering may call a kernel of the device's vendor, and may ask the device which ones there are.
+    """
 
-    def __init__(self, node: Node, known: Mapping[int, np.ndarray[Any, Any]], xp: Any) -> None:
-        self.node, self._known, self.xp = node, known, xp
+    __slots__ = ("_known", "node", "vendor", "xp")
+
+    def __init__(self, node: Node, known: Mapping[int, np.ndarray[Any, Any]], xp: Any, vendor: bool = False) -> None:
+        self.node, self._known, self.xp, self.vendor = node, known, xp, vendor
 
     @property
     def version(self) -> int:

@@ -45,15 +45,23 @@ class TracedValues:
 
 
 def trace(
-    nodes: Sequence[Node], values: TracedValues, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
+    nodes: Sequence[Node],
+    values: TracedValues,
+    needed: frozenset[Value],
+    guards: Mapping[Node, Sequence[Guard]],
+    who: str,
+    vendor: bool = False,
 ) -> None:
-    """Compute all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
+    """Compute all outputs of the nodes, with kernels of the `vendor` if there are some.
+
+    Raises RuntimeException naming the node whose operands do not fit.
+    """
     for node in nodes:
         lowering = find(node)
         assert lowering is not None, "get_capability declines what has no lowering"
         try:
             with np.errstate(all="ignore"):  # ONNX does not warn of 1 / 0
-                results = _results(node, lowering, values, needed, guards.get(node, ()))
+                results = _results(node, lowering, values, needed, guards.get(node, ()), vendor)
         except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
             shapes = ", ".join("(left out)" if v is None else f"{v.name!r} {_shape(values, v)}" for v in node.inputs)
             raise RuntimeException(f"{node} ({who}): {error}; operands are {shapes}") from error
@@ -66,7 +74,12 @@ def trace(
 
 
 def _results(
-    node: Node, lowering: XlaLowering, values: TracedValues, needed: frozenset[Value], guards: Sequence[Guard]
+    node: Node,
+    lowering: XlaLowering,
+    values: TracedValues,
+    needed: frozenset[Value],
+    guards: Sequence[Guard],
+    vendor: bool,
 ) -> tuple[Array, ...]:
     known = {
         k: values.contents(value) for k in lowering.contents if k < len(node.inputs) and (value := node.inputs[k]) is not None
@@ -82,7 +95,7 @@ def _results(
             operands.append(known[k] if k in known else values.tracer(value))
     for guard in guards:
         operands[guard.operand] = apply_guard(operands[guard.operand], guard, values.sizes)
-    results = lowering.function(XlaOp(node, known, np if on_host else jnp), *operands)
+    results = lowering.function(XlaOp(node, known, np if on_host else jnp, vendor), *operands)
     return results if isinstance(results, tuple) else (results,) if not isinstance(results, list) else tuple(results)
 
 

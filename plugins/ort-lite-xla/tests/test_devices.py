@@ -98,9 +98,12 @@ CONVOLUTION = "(uint8[1,3,6,6] x, uint8[2,3,3,3] w) => (int32[1,2,4,4] y) { y = 
 PRODUCT = "(uint8[3,6] x, uint8[6,4] w) => (int32[3,4] y) { y = MatMulInteger(x, w) }"
 
 
-@pytest.mark.parametrize(("text", "operation"), [(CONVOLUTION, "convolution"), (PRODUCT, "dot_general")])
-def test_gpus_get_no_products_of_integers(text: str, operation: str) -> None:
-    """They have no such convolution, which shows only when a program is compiled for them, and slow products of matrices."""
+@pytest.mark.parametrize(
+    ("text", "operation", "types"),
+    [(CONVOLUTION, "convolution", ("f64", "f64")), (PRODUCT, "dot_general", ("i8", "i32"))],
+)
+def test_gpus_get_products_of_types_that_they_have(text: str, operation: str, types: tuple[str, str]) -> None:
+    """They have no convolutions of integers, which shows only when a program is compiled for them."""
     shapes = [jax.ShapeDtypeStruct(ast.literal_eval(found), np.uint8) for found in re.findall(r"uint8(\[[\d,]+\])", text)]
     node = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}')).graph.nodes[0]
     lowering = find(node)
@@ -108,7 +111,7 @@ def test_gpus_get_no_products_of_integers(text: str, operation: str) -> None:
     with jax.enable_x64(True):
         traced = jax.jit(partial(lowering.function, XlaOp(node, {}, jnp))).trace(*shapes)
         lowered = traced.lower(lowering_platforms=("cuda",)).as_text()
-    assert re.findall(rf"stablehlo\.{operation}.*-> tensor<\S*x(\w+)>", lowered) == ["f64"]
+    assert re.findall(rf"stablehlo\.{operation}.*: \(tensor<\S*x(\w+)>, .*-> tensor<\S*x(\w+)>", lowered) == [types]
 
 
 def test_products_of_integers_are_exact() -> None:

@@ -2,11 +2,14 @@
 
 from ort_lite_xla.operators import (
     activations,
+    attention,
     binary,
     conv,
     elementwise,
+    few_bits,
     gather,
     matmul,
+    microsoft_attention,
     normalization,
     parts,
     pooling,
@@ -14,16 +17,20 @@ from ort_lite_xla.operators import (
     recurrent,
     reductions,
     resize,
+    rotary,
     shape,
 )
 
 __all__ = [
     "activations",
+    "attention",
     "binary",
     "conv",
     "elementwise",
+    "few_bits",
     "gather",
     "matmul",
+    "microsoft_attention",
     "normalization",
     "parts",
     "pooling",
@@ -31,5 +38,6 @@ __all__ = [
     "recurrent",
     "reductions",
     "resize",
+    "rotary",
     "shape",
 ]

@@ -9,7 +9,7 @@ from jax import lax
 from ort_lite.graph import Node
 from ort_lite_xla.along import PaddedDims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
-from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
+from ort_lite_xla.operators.integers import convolve_exactly, per_filter, subtract_zero_point
 from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import FLOATS, Array, PaddingMask, XlaOp, lowering
@@ -35,7 +35,7 @@ def convolve(op: XlaOp, x: Array, w: Array) -> Array:
         dimension_numbers=numbers(rank),
         feature_group_count=op.attr("group", 1),
     )
-    return plain(x, w) if x.dtype.kind != "i" else of_integers(plain, x, w)
+    return plain(x, w) if x.dtype.kind != "i" else convolve_exactly(plain, x, w, op.attr("group", 1))
 
 
 def _add_bias(y: Array, b: Array) -> Array:

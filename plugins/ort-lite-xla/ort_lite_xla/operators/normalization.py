@@ -101,6 +101,22 @@ def skip_layer_normalization(
     return (scaled if shift is None else scaled + shift), *statistics, total
 
 
+@lowering("SkipSimplifiedLayerNormalization", domain=MICROSOFT, types=FLOATS, along=_sum)
+@in_float32
+def skip_rms_normalization(
+    op: XlaOp, x: Array, skip: Array, scale: Array, bias: Array = None
+) -> tuple[Array, Array, Array, Array]:
+    """Divide x + skip + bias by the root of its mean square. Also returns 0 for the mean, 1 / root, and that sum.
+
+    Spec: onnxruntime com.microsoft SkipSimplifiedLayerNormalization-1.
+    """
+    total = x + skip if bias is None else x + skip + bias
+    wide = _wide(total)
+    inverse = lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + op.attr("epsilon", 1e-12))
+    inverse = inverse.astype(jnp.float32)
+    return (wide * inverse).astype(x.dtype) * scale, jnp.zeros_like(inverse), inverse, total
+
+
 @lowering("LpNormalization", since=1, types=FLOATS)
 def lp_normalization(op: XlaOp, x: Array) -> Array:
     """Divide x by its norm along `axis`; 0 where the norm is 0. Spec: ONNX LpNormalization-22."""

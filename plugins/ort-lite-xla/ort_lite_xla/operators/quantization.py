@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import PaddedDims, by_axes, except_axis, pointwise
+from ort_lite_xla.along import PaddedDims, by_axes, except_axis, left_rows, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
 from ort_lite_xla.operators.conv import convolve
-from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
+from ort_lite_xla.operators.integers import by_column, by_row, multiply, per_filter, subtract_zero_point
 from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, PaddingMask, XlaOp, lowering
 
 
@@ -72,34 +72,91 @@ def dynamic_quantize_linear(op: XlaOp, x: Array) -> tuple[Array, Array, Array]:
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
 
-def _row_zero(zero: Array, a: Array) -> Array:
-    """Return the zero point of A as a scalar or a column, one per row."""
-    if zero is None or zero.size == 1:
-        return None if zero is None else zero.reshape(())
-    return zero[:, None] if zero.ndim == 1 else zero
-
-
-def _column_zero(zero: Array) -> Array:
-    return zero.reshape(()) if zero is not None and zero.size == 1 else zero
-
-
-@lowering("MatMulInteger", since=10, types=BYTES)
+@lowering("MatMulInteger", since=10, types=BYTES, along=left_rows)
 def matmul_integer(op: XlaOp, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """Return (A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
-    return of_integers(jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero)))
+    return multiply(a, b, a_zero, b_zero)
 
 
-@lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
+@lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES), along=left_rows)
 def qlinear_matmul(
     op: XlaOp, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """Multiply two quantized matrices. Spec: ONNX QLinearMatMul-21."""
-    product = of_integers(
-        jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero))
-    )
-    left = _row_zero(a_scale, a).astype(np.float32)
-    factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
-    return _saturate(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
+    factor = _factor(a_scale, b_scale) / y_scale.astype(np.float32)
+    product = multiply(a, b, a_zero, b_zero).astype(np.float32)
+    return _saturate(jnp.round(product * factor) + y_zero.astype(np.float32), y_zero.dtype)
+
+
+def _factor(a_scale: Array, b_scale: Array) -> Array:
+    """Return the product of the scales of two matrices: one number, one per row, or per column."""
+    return by_row(a_scale).astype(np.float32) * by_column(b_scale).astype(np.float32)
+
+
+@lowering("MatMulIntegerToFloat", domain=MICROSOFT, types=(BYTES, BYTES, FLOATS, FLOATS, BYTES, BYTES, FLOATS), along=left_rows)
+def matmul_integer_to_float(
+    op: XlaOp,
+    a: Array,
+    b: Array,
+    a_scale: Array,
+    b_scale: Array,
+    a_zero: Array = None,
+    b_zero: Array = None,
+    bias: Array = None,
+) -> Array:
+    """Multiply two quantized matrices and add a bias, in float32. Spec: onnxruntime com.microsoft MatMulIntegerToFloat-1."""
+    y = multiply(a, b, a_zero, b_zero).astype(np.float32) * _factor(a_scale, b_scale)
+    return (y if bias is None else y + bias).astype(op.dtype())
+
+
+def _rows_and_zero(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any number of rows, and mask them with 0, which the range of values always contains."""
+    return left_rows(dims) or _all_zero(dims)
+
+
+@lowering("DynamicQuantizeMatMul", domain=MICROSOFT, types=(FLOATS, BYTES, FLOATS, BYTES, FLOATS), along=_rows_and_zero)
+def dynamic_quantize_matmul(op: XlaOp, a: Array, b: Array, b_scale: Array, b_zero: Array = None, bias: Array = None) -> Array:
+    """Quantize a over the range of its values, and multiply. Spec: onnxruntime com.microsoft DynamicQuantizeMatMul-1."""
+    levels, scale, zero = dynamic_quantize_linear(op, a)
+    return matmul_integer_to_float(op, levels, b, scale, b_scale, zero, b_zero, bias)
+
+
+def _check_vectors(node: Node) -> str | None:
+    wide = [
+        k
+        for k in (4, 5)
+        if k < len(node.inputs) and (v := node.inputs[k]) is not None and v.shape is not None and len(v.shape) > 1
+    ]
+    return f"input {wide[0]} has a number per block" if wide else None
+
+
+@lowering(
+    "QGemm",
+    domain=MICROSOFT,
+    types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, frozenset({"int32"}), FLOATS, BYTES),
+    check=_check_vectors,
+)
+def q_gemm(
+    op: XlaOp,
+    a: Array,
+    a_scale: Array,
+    a_zero: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero: Array,
+    c: Array = None,
+    y_scale: Array = None,
+    y_zero: Array = None,
+) -> Array:
+    """Return alpha * A * B + C, where C has the scale of the product; float32 without `y_scale`. Spec: onnxruntime QGemm-1."""
+    a, b = (x.T if op.attr(name, 0) else x for x, name in ((a, "transA"), (b, "transB")))
+    sums = multiply(a, b, a_zero, b_zero)
+    sums = sums if c is None else sums + c
+    factor = _factor(a_scale, b_scale) * np.float32(op.attr("alpha", 1.0))
+    if y_scale is None:
+        return sums.astype(np.float32) * factor
+    levels = jnp.round(sums.astype(np.float32) * (factor / y_scale.astype(np.float32)))
+    return _saturate(levels + y_zero.astype(np.float32), op.dtype())
 
 
 @lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
