@@ -137,12 +137,13 @@ def test_groups_below_the_minimum_go_to_the_next_provider() -> None:
     ("options", "message"),
     [
         ({"colour": 1}, "knows no option colour"),
-        ({"matmul_precision": "low"}, "matmul_precision is 'low'; expected one of highest, high, default"),
+        ({"precision": "low"}, "precision is 'low'; expected one of float32, tf32, bf16"),
         ({"cached_shapes": 0}, "cached_shapes is 0; expected 1 or more"),
         ({"minimum": "many"}, "minimum is 'many'; expected 1 or more"),
         ({"buckets": "perhaps"}, "buckets is 'perhaps'; expected 0 or 1"),
-        ({"device": "abacus"}, "device is 'abacus'; expected cpu, gpu, tpu"),
-        ({"device": "cpu:first"}, "device is 'cpu:first'; expected cpu, gpu, tpu"),
+        ({"preallocate": "half"}, "preallocate is 'half'; expected 0 or 1"),
+        ({"device": "abacus"}, "device is 'abacus'; expected one of cpu, gpu, tpu"),
+        ({"device_id": "first"}, "device_id is 'first'; expected 0 or more"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
@@ -151,8 +152,8 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
 
 
 def test_a_device_that_is_missing_is_no_device() -> None:
-    with pytest.raises(NoDevice, match=r"no device 'cpu:99'; there are .*cpu:0"):
-        XLAExecutionProvider(device="cpu:99")
+    with pytest.raises(NoDevice, match=r"no device cpu 99; there are .*cpu 0"):
+        XLAExecutionProvider(device="cpu", device_id=99)
 
 
 def test_options_may_be_strings_and_are_reported() -> None:
