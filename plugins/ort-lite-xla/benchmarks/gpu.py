@@ -92,7 +92,8 @@ def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs
     first = TensorProto.INT64 if caches else TensorProto.FLOAT
     kinds = [(name, operations.type if k else first) for k, name in enumerate(outputs)]
     model = operations.model(weights, {name: (x.dtype, network.open[name]) for name, x in feeds.items()}, kinds)
-    options = {"device": device, "matmul_precision": PRECISIONS[precision]}
+    kind, _, number = device.partition(":")
+    options = {"device": kind, "device_id": number or "0", "precision": "tf32" if precision == "tf32" else "float32"}
     session = ort_lite.InferenceSession(model, providers=[("XLAExecutionProvider", options), "CPUExecutionProvider"])
     assert len(session.explain().assignment.partitions) == 1, "the network is not one partition"
 

@@ -1,7 +1,7 @@
 """XLA executables: compiled from a partition for one set of shapes, or loaded from those that earlier processes compiled."""
 
 import pickle
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -67,7 +67,7 @@ class ExecutableStore:
         text = repr((settings.precision, settings.vendor, settings.deterministic, key)).encode()
         saved = self._store.read(text)
         if saved is not None:
-            data, trees, besides = pickle.loads(saved)  # noqa: S301  the store refuses what another user could have written
+            data, trees, besides = pickle.loads(saved)
             counts.add(compiled=False)
             return deserialize_and_load(data, *trees, execution_devices=[settings.device]), besides
         lowered, besides = make()

@@ -26,7 +26,9 @@ class Profiler:
             jax.profiler.start_trace(self._folder.name, profiler_options=options)
         except RuntimeError as error:
             self._folder.cleanup()
-            raise ProviderError(f"JAX's profiler did not start; end the other recording of this process first: {error}") from error
+            raise ProviderError(
+                f"JAX's profiler did not start; end the other recording of this process first: {error}"
+            ) from error
         self._began = time.perf_counter_ns()
         with jax.profiler.TraceAnnotation(CLOCK):
             pass

@@ -224,7 +224,10 @@ class XlaProgram:
 
     def _cut(self, executable: XlaExecutable, bound: ShapeBinding, results: list[Any]) -> None:
         ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
-        shapes = [tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True)) for x, e in zip(results, ends, strict=True)]
+        shapes = [
+            tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True))
+            for x, e in zip(results, ends, strict=True)
+        ]
         cut = self._cuts.get((bound.key, bound.ends), lambda: self._border("cut", _cut, results, shapes))
         if cut is not None:
             cut(results)
@@ -247,7 +250,9 @@ def _aliases(partition: Partition) -> dict[int, int]:
     left = [k for k, value in enumerate(partition.inputs) if value not in partition.host_values and value.shape is not None]
     found: dict[int, int] = {}
     for k, value in enumerate(partition.outputs):
-        same = None if value in partition.host_values else next((i for i in left if partition.inputs[i].type == value.type), None)
+        same = (
+            None if value in partition.host_values else next((i for i in left if partition.inputs[i].type == value.type), None)
+        )
         if same is not None:
             found[k] = same
             left.remove(same)

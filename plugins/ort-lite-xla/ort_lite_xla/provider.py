@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
-from ort_lite.provider import Capability, Device, ExecutionProvider, GraphView, Partition, ProfileEvent, Rejection, SessionOptions
+from ort_lite.provider import (
+    Capability,
+    Device,
+    ExecutionProvider,
+    GraphView,
+    Partition,
+    ProfileEvent,
+    Rejection,
+    SessionOptions,
+)
 from ort_lite_xla.devices import KINDS, device_kind, devices, find_device
 
 if TYPE_CHECKING:

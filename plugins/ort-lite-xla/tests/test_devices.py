@@ -29,7 +29,8 @@ def session(text: str, deterministic: bool = False) -> ort_lite.InferenceSession
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "seen"), [(None, False, "false"), (None, True, "true"), ("true", False, "true"), ("false", True, "false")]
+    ("given", "wanted", "seen"),
+    [(None, False, "false"), (None, True, "true"), ("true", False, "true"), ("false", True, "false")],
 )
 def test_jax_takes_the_memory_of_a_gpu_at_the_start_only_on_request(
     monkeypatch: pytest.MonkeyPatch, given: str | None, wanted: bool, seen: str
