@@ -1,4 +1,4 @@
-"""The device of the tests: JAX's CPU device, or the kind of device in the environment variable ORT_LITE_XLA_TEST_DEVICE ("gpu", ...)."""
+"""The device of the tests: JAX's CPU device, or the kind in the environment variable ORT_LITE_XLA_TEST_DEVICE ("gpu" or "tpu")."""
 
 import os
 from collections.abc import Iterator

@@ -63,7 +63,7 @@ class XLAExecutionProvider(ExecutionProvider):
         self._check("precision", precision, PRECISIONS)
         if attention not in ATTENTION or (attention == "cudnn" and device != "gpu"):
             raise self._wrong("attention", attention, "xla, or cudnn if device is gpu")
-        self._options = {
+        self._options: dict[str, Any] = {
             "device": device,
             "device_id": self._number("device_id", device_id, 0),
             "precision": precision,

@@ -57,7 +57,8 @@ def trace(
 ) -> None:
     """Compute all outputs of the nodes, with kernels of the `vendor` if there are some.
 
-    If it `rounds`, products of float32 round their operands and results to bfloat16. Raises RuntimeException naming the node whose operands do not fit.
+    If it `rounds`, products of float32 round their operands and results to bfloat16. Raises RuntimeException naming the node whose
+    operands do not fit.
     """
     for node in nodes:
         lowering = find(node)
