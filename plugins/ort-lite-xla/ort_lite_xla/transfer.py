@@ -1,5 +1,6 @@
 """Values on a JAX device, which are JAX arrays there, and their copies from and to the CPU."""
 
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -17,6 +18,11 @@ def share(array: Array, device: jax.Device) -> jax.Array:
     """Return an array that nobody changes on the device. JAX's CPU device shares its memory if it is aligned to 64 bytes."""
     with jax.enable_x64(True), jax.transfer_guard("allow"):
         return jax.device_put(array, device)
+
+
+@lru_cache(4096)
+def _aval(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return ShapedArray(shape, dtype)
 
 
 class XlaTransfer:
@@ -44,8 +50,7 @@ class XlaTransfer:
 
     def _put(self, array: Array) -> Any:
         """Copy an array, which may change as soon as this returns: 8 us; `jax.device_put` takes 100 us."""
-        aval = ShapedArray(array.shape, array.dtype)
-        return batched_device_put(aval, self._sharding, [array], [self._jax_device], True, True)
+        return batched_device_put(_aval(array.shape, array.dtype), self._sharding, [array], [self._jax_device], True, True)
 
 
 class AcceleratorTransfer(XlaTransfer):
