@@ -23,7 +23,7 @@ def page() -> dict[str, Any]:
     names: dict[str, Any] = {}
     for example in doctest.DocTestParser().get_examples(TEXT):
         if example.source.startswith(
-            ("import", "from", "class", "def", "@", "FUNCTIONS", "SYMBOLS", "registry", "pools", "for domain")
+            ("import", "from", "class", "def", "@", "FUNCTIONS", "SIZED", "SYMBOLS", "registry", "pools", "for domain")
         ):
             exec(example.source, names)
     return names

@@ -245,6 +245,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "nodes": [node.name for node in partition.nodes],
         "inputs": [value.name for value in partition.inputs],
         "outputs": [value.name for value in partition.outputs],
+        "host_values": [v.name for v in (*partition.inputs, *partition.outputs) if v in partition.host_values],
         "bytes": {value.name: _bytes(value) for value in (*partition.inputs, *partition.outputs)},
     }
 

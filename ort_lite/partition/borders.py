@@ -41,14 +41,15 @@ def with_host_values(partition: Partition) -> Partition:
 
 
 def body_values(
-    around: Partition | None, graph: Graph, partitions: Sequence[Partition], policy: Policy
+    around: Partition, graph: Graph, partitions: Sequence[Partition], policy: Policy
 ) -> dict[Value, ExecutionProvider]:
-    """Return the inputs, captures and outputs of a body that are in the memory of the provider around it, each with the provider.
+    """Return the inputs, captures and outputs of a body in the memory of the provider around it, each with the provider.
 
-    There are none if the provider does not state host values, or if one of the partitions is or may become another provider's.
-    An input is on the CPU if nothing but host values of partitions reads it.
+    `around` is the partition that runs the node of the body, and `policy` that of its provider. There are none if the provider
+    does not state host values, or if one of the partitions is or may become another provider's. An input is on the CPU if nothing
+    but host values of partitions reads it.
     """
-    if around is None or not states_host_values(around.provider) or policy.on_run_error == NEXT:
+    if not states_host_values(around.provider) or policy.on_run_error == NEXT:
         return {}
     if any(partition.provider is not around.provider for partition in partitions):
         return {}

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import DType, to_numpy
+from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.types import OptionalType, SequenceType, TensorType, Type
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
@@ -35,14 +35,17 @@ def narrow(x: Any, name: str, device: Device) -> Any:
         return [narrow(item, name, device) for item in x]
     if not isinstance(x, np.ndarray) or x.dtype != np.int64:
         return x
-    if x.size:
-        least, most = int(x.min()), int(x.max())
-        if least < _LIMITS.min or most > _LIMITS.max:
-            wrong = most if most > _LIMITS.max else least
-            raise InvalidArgument(
-                f"{name!r} has the element {wrong}; int64 values are int32 on {device}: expected {_LIMITS.min} to {_LIMITS.max}"
-            )
+    if (wrong := beyond_int32(x)) is not None:
+        raise InvalidArgument(
+            f"{name!r} has the element {wrong}; int64 values are int32 on {device}: expected {_LIMITS.min} to {_LIMITS.max}"
+        )
     return x.astype(np.int32)
+
+
+def beyond_int32(x: Array) -> int | None:
+    """Return an element that does not fit 32 bits, the largest or the smallest; None if all fit."""
+    ends = (int(x.max()), int(x.min())) if x.size else ()
+    return next((end for end in ends if not _LIMITS.min <= end <= _LIMITS.max), None)
 
 
 def widen(x: Any) -> Any:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import InvalidGraph, OutOfMemory
+from ort_lite.graph import Value
 from ort_lite.provider import CPU, Device
 from tests.execute.test_device_inputs import CRATE, Crate, Transfer
 from tests.nasty.cases import NASTY, NastyDevice, feeds, nasty, options, raises, ran, says, session, wanted
 from tests.nasty.computing import WRONG
 from tests.nasty.judging import Case, Table, crossed, table
-from tests.provider.numpy_provider import BoxTransfer, OtherDevice
+from tests.provider.numpy_provider import Box, BoxTransfer, OtherDevice
 
 BOX = Device("box")
 MODELS = {"open": "open", "last": "last", "two": "two"}
@@ -99,6 +100,26 @@ INTO: dict[str, Any] = {
     "array": lambda self, value, source, destination, memory: np.array(value),
     "takes-too-little": lambda self, value: value,
 }
+HOST_VALUES: dict[str, Any] = {
+    "none": None,
+    "number": 3,
+    "text": "x",
+    "names": ["x"],
+    "nones": [None],
+    "a-stranger": [Value("x")],
+}
+
+
+def hosting(change: Callable[[Any], Any]) -> Any:
+    """A device whose inputs and outputs are all on the host."""
+    return nasty(
+        "Abs",
+        NastyDevice,
+        host_values=lambda self, partition: [*partition.inputs, *partition.outputs],
+        compile=lambda self, partitions: [lambda inputs: [change(np.abs(inputs[0]))] for _ in partitions],
+    )
+
+
 ALLOCATED: dict[str, Any] = {"none": None, "number": 3, "text": "memory"}
 
 
@@ -106,6 +127,20 @@ def _cases() -> Iterator[tuple[str, Case]]:
     copied = r"(copied|copy of '\w+',) (cpu:0 -> box:0|box:0 -> cpu:0)"
     for name, (kind, change) in crossed(kind=KINDS, wrong=WRONG):
         yield f"leaves-{name}", Case(lambda k=kind, c=change: ran(k, leaving(c)), (NASTY, copied, "'a'"))
+    for name, (kind, change) in crossed(kind=KINDS, wrong=WRONG):
+        yield f"host-{name}", Case(lambda k=kind, c=change: ran(k, hosting(c)), (NASTY, "'a'"))
+    for name, answer in HOST_VALUES.items():
+        yield (
+            f"host-values-{name}",
+            Case(lambda a=answer: ran("open", nasty("Abs", NastyDevice, host_values=says(a))), (NASTY, "host_values")),
+        )
+    for name, error in ERRORS.items():
+        yield (
+            f"host-values-raises-{name}",
+            Case(lambda e=error: ran("open", nasty("Abs", NastyDevice, host_values=raises(e))), (NASTY, "host_values")),
+        )
+    yield "host-right", Case(lambda: ran("two", hosting(lambda y: y)))
+    yield "host-a-box", Case(lambda: ran("two", hosting(lambda y: Box(BOX, y))), (NASTY, "Box"))
     for name, (model, change) in crossed(model=MODELS, entered=ENTERED):
         yield f"enters-{name}", Case(lambda m=model, c=change: ran(m, entering(c)), (NASTY,))
     for name, (model, error) in crossed(model=MODELS, error=ERRORS):

@@ -52,6 +52,7 @@ def test_its_json_holds_the_same() -> None:
         "nodes": ["Abs_0"],
         "inputs": ["x"],
         "outputs": ["a"],
+        "host_values": [],
         "bytes": {"x": 12, "a": None},
     }
     assert data["levels"][0]["copies"][0] == {

@@ -1,7 +1,9 @@
 """Inputs and outputs of partitions that are NumPy arrays although their provider has a device (`host_values`)."""
 
+import json
 from collections.abc import Collection, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -347,3 +349,44 @@ def test_a_body_checks_what_is_on_the_host() -> None:
 
     with pytest.raises(ProviderError, match=r"called its body 'turn' with float32\[\] for 'go_on'; expected bool"):
         make(LOOP, Wrong("n", "go_on")).run(None, {"n": np.array(2), "x": X, "w": X})
+
+
+PASSING = """(int64 n, float[3] x, bool go) => (float[3] y, float[3] z) <bool t = {1}> {
+    a = Abs(x)
+    y, z = Loop (n, go, x, a) <body = turn (int64 i, bool go_on, float[3] s, float[3] kept) => (bool go_on, float[3] r, float[3] kept) {
+        r = Add(s, kept)
+    }>
+}"""
+
+
+@pytest.mark.parametrize("host", [(), ("n", "go"), ("x", "s"), ("a", "kept"), ("y", "r")])
+def test_a_body_may_hand_on_what_it_is_given(host: Sequence[str]) -> None:
+    shelf = Shelf(*host)
+    y, z = make(PASSING, shelf).run(None, {"n": np.array(3), "x": X, "go": np.array(True)})
+    np.testing.assert_array_equal(y, X + 3 * np.abs(X))
+    np.testing.assert_array_equal(z, np.abs(X))
+    assert shelf.bodies == ["box:0"] * 3
+
+
+def test_a_loop_on_the_device_is_verified_and_profiled(tmp_path: Path) -> None:
+    options = plain()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = ort_lite.InferenceSession(proto(LOOP), options, providers=[Shelf("n", "go_on", "stay"), "CPUExecutionProvider"])
+    feeds = {"n": np.array(3), "x": X, "w": X + 1}
+    y = session.run(None, feeds, verify="partition")[0]
+    np.testing.assert_allclose(y, expected(3, X, X + 1), rtol=1e-6)
+    steps = [e for e in json.loads(Path(session.end_profiling()).read_text()) if e["cat"] == "Step"]
+    assert sum(e["name"].startswith("copy") for e in steps) == 3
+
+
+def test_a_wrong_node_of_a_body_on_the_device_is_found() -> None:
+    class Wrong(Shelf):
+        def _run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
+            results = super()._run(partition, inputs)
+            if any(node.op_type == "Mul" for node in partition.nodes):
+                results = [Box(self.device, y.open(self.device) + 1) if isinstance(y, Box) else y for y in results]
+            return results
+
+    session = ort_lite.InferenceSession(proto(LOOP), plain(), providers=[Wrong("n", "go_on", "stay"), "CPUExecutionProvider"])
+    with pytest.raises(ort_lite.errors.VerificationError, match="Mul"):
+        session.run(None, {"n": np.array(2), "x": X, "w": X + 1}, verify="partition")

@@ -335,12 +335,16 @@ def test_a_value_that_both_sides_read_is_copied_once() -> None:
     assert trays.moved == ["cpu:0 -> box:0"] * 2 + ["box:0 -> cpu:0"] * 3
 
 
-def test_a_class_that_compiles_by_itself_has_no_host_values() -> None:
+@pytest.mark.parametrize("kind", ["old", "wrapping"])
+def test_a_class_of_version_1_0_or_that_compiles_by_itself_has_no_host_values(kind: str) -> None:
+    class Old(Trays):
+        api_version = "1.0"
+
     class Wrapping(Trays):
         def compile(self, partitions: Any) -> Any:
             return [lambda inputs, chain=chain: chain(inputs) for chain in super().compile(partitions)]
 
-    trays = Wrapping()
+    trays = Old() if kind == "old" else Wrapping()
     session = ort_lite.InferenceSession(proto(SIZES), plain(), providers=[trays, CpuStandIn()])
     y, to = session.run(None, {"x": np.ones((2, 3, 4), np.float32)})
     assert (y.shape, to.tolist()) == ((3, 8), [3, -1])

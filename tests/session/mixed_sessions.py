@@ -116,6 +116,8 @@ def counts(model: ModelProto, found: Assignment, fused: bool) -> Counter[str]:
         "fused": fused,
         "control flow": any(name in operators for name in CONTROL_FLOW),
         "nested": nested,
+        "host values": any(p.host_values for p in found.partitions),
+        "bodies on a device": any(level.on_device for level in found.levels),
         "captures": any(node.captures() for node in nodes),
         "sequences": any(name in operators for name in SEQUENCES),
         "functions": bool(model.functions),

@@ -28,6 +28,8 @@ SOME = (
     "3 devices",
     "4 providers",
     "copies",
+    "host values",
+    "bodies on a device",
 )
 
 

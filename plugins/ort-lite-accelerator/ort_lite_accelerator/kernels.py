@@ -62,7 +62,7 @@ def _reshape(stream: CardStream, s: Settings, x: Array, to: Array) -> Array:
 
 
 def _unsqueeze(stream: CardStream, s: Settings, x: Array, axes: Array) -> Array:
-    made: Array = np.expand_dims(x, tuple(axes.tolist()))
+    made: Array = np.expand_dims(x, tuple(axes.ravel().tolist()))
     return made
 
 

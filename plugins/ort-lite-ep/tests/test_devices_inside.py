@@ -120,6 +120,20 @@ def test_values_cross_once_between_partitions_and_a_foreign_node(copies: Counter
     assert copies == {"in": 2, "out": 2}, "x and c in, b and y out; b stays for the second partition"
 
 
+def test_host_values_cross_the_borders_of_a_partition(copies: Counter[str]) -> None:
+    text = """(float[N, 4] x, int64[K] at) => (float[N, K] y, int64[2] sizes) {
+        y = Gather<axis = 1>(x, at)
+        sizes = Shape(y)
+    }"""
+    session, at = onnxruntime.InferenceSession(model(text), options()), np.array([3, -4, 1])
+    assert taken() == ["Gather", "Shape"]
+    copies.clear()
+    y, sizes = session.run(None, {"x": X, "at": at})
+    np.testing.assert_array_equal(y, X[:, at])
+    assert sizes.tolist() == [2, 3]
+    assert copies == {"in": 3, "out": 3}, "x, at and sizes in; at, y and sizes out"
+
+
 def test_an_input_that_is_on_the_device_is_not_copied(copies: Counter[str]) -> None:
     session, kind = chain(), place(devices()[0])
     x = onnxruntime.OrtValue.ortvalue_from_numpy(X, *kind)

@@ -13,9 +13,8 @@ from ort_lite.graph import Value
 from ort_lite.provider import Partition
 from ort_lite.provider.empty_outputs import empty_outputs
 from ort_lite.provider.export import partition_model
+from ort_lite.provider.narrowing import beyond_int32
 from ort_lite_openvino.rewrites import rewrite
-
-_INT32 = np.iinfo(np.int32)
 
 
 def compile_partition(core: Any, partition: Partition, device: str, config: Mapping[str, Any]) -> "CompiledModel":
@@ -177,9 +176,9 @@ def _output(port: Any, value: Value) -> tuple[tuple[int, ...], np.dtype[Any]] | 
 
 def _check_range(array: Array, value: Value) -> None:
     """Raise RuntimeException for numbers beyond 32 bits, in which OpenVINO silently computes int64."""
-    if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
+    if (wrong := beyond_int32(array)) is not None:
         raise RuntimeException(
-            f"{value.name!r} has numbers from {array.min()} to {array.max()}; OpenVINO computes int64 in 32 bits: "
+            f"{value.name!r} has the element {wrong}; OpenVINO computes int64 in 32 bits: "
             "leave OpenVINOExecutionProvider out for this model"
         )
 
