@@ -33,7 +33,7 @@ CONTRACT = (
 )
 
 # Distributions that call ort_lite as users' programs do, by its face, and others that they build on.
-PROGRAMS = {"ort_lite_ray": ("ort_lite_serve",)}
+PROGRAMS = {"ort_lite_ray": ("ort_lite_serve",), "ort_lite_xla": ()}
 
 # Distributions that run ort_lite's stages inside another runtime: they may import all of its core, and the conformance kit.
 BRIDGES = ("ort_lite_ep",)

@@ -8,8 +8,8 @@ operator mixes elements along the dimension in a way that no mask undoes.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ort_lite.graph import Node
-from ort_lite_xla.registry import PaddingMask
+from ort_lite.graph import Node, Value
+from ort_lite_xla.registry import Array, PaddingMask
 
 Sizes = tuple[int | str, ...]
 """The dimensions of a tensor: a number, or the name of the padded symbol."""
@@ -228,5 +228,13 @@ def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
 
 
 def _constant(node: Node, index: int) -> list[int] | None:
-    value = node.inputs[index] if index < len(node.inputs) else None
-    return None if value is None or value.constant is None else [int(x) for x in value.constant.ravel()]
+    found = constant_of(node.inputs[index]) if index < len(node.inputs) else None
+    return None if found is None else [int(x) for x in found.ravel()]
+
+
+def constant_of(value: Value | None) -> Array | None:
+    """Return the contents of a constant; those of a Constant node too, which stays one where the model declares another shape."""
+    node = None if value is None else value.producer
+    if node is not None and not node.domain and node.op_type == "Constant":
+        return node.attr("value")
+    return None if value is None else value.constant

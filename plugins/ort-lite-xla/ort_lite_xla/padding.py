@@ -73,16 +73,20 @@ def size_contents(partition: Partition) -> dict[Value, frozenset[str]]:
 
 
 def padding(partition: Partition, told: Mapping[Value, frozenset[str]], sizes: Mapping[str, int]) -> Padding:
-    """Return the padding that is proved correct for these sizes. It is the same for all sizes of the same buckets. O(nodes * symbols).
+    """Return the padding that is proved correct for these sizes. O(nodes * symbols).
 
-    `told` is the result of `size_contents`.
+    It is the same for all sizes of the same buckets, unless symbols cannot be padded together: then the largest one that is as
+    large as its bucket is left alone first. `told` is the result of `size_contents`.
     """
     padded = {name: top for name, size in sizes.items() if _smallest(top := bucket(size)) < top}
     while padded:
         try:
             return _Analysis(padded, sizes, told).run(partition)
         except _Unpaddable as refused:
-            padded = {name: top for name, top in padded.items() if name not in refused.names}
+            together = refused.names & padded.keys()
+            exact = [name for name in together if sizes[name] == padded[name]]
+            dropped = {max(exact, key=sizes.__getitem__)} if exact else together
+            padded = {name: top for name, top in padded.items() if name not in dropped}
     return Padding({}, {}, tuple(() for _ in partition.outputs))
 
 

@@ -134,7 +134,8 @@ class XlaProgram:
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
         given = [(inputs[k], wide[k]) for k in self._given]
         pad = self._border("pad", _pad, [x for x, _ in given], [shape for _, shape in given])
-        return ShapeBinding(("bucket", wide), wide, plan, self._on_device([sizes[name] for name in plan.buckets]), ends, pad)
+        sizes_there = self._on_device([sizes[name] for name in plan.buckets])
+        return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, sizes_there, ends, pad)
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return share(np.array(sizes, np.int32), self._settings.device)
@@ -184,7 +185,7 @@ class XlaProgram:
         guards = [(k, plan.guards[node]) for k, node in enumerate(self._partition.nodes) if node in plan.guards]
         shapes = [(x.shape, str(x.dtype)) for x in (*self._weights.arrays, *data)]
         contents = [(str(x.dtype), x.shape, x.tobytes()) for x in static.values()]
-        key = (self._outline, shapes, contents, donated, list(plan.buckets.items()), guards)
+        key = (self._outline, shapes, self._weights.orders, contents, donated, list(plan.buckets.items()), guards)
         compiled, found = self._store.get(self._counts, key, make)
         numbers = iter(range(len(found)))
         return XlaExecutable(compiled, tuple(next(numbers) if x is None else x for x in found))

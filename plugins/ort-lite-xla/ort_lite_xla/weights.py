@@ -23,8 +23,8 @@ class Weights:
     def __init__(self, partition: Partition, settings: XlaSettings) -> None:
         device = settings.device
         self.values = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
-        self._orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
-        arrays = [_store(v, p) for v, p in zip(self.values, self._orders, strict=True)]
+        self.orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
+        arrays = [_store(v, p) for v, p in zip(self.values, self.orders, strict=True)]
         if settings.precision == "bf16":
             arrays = [_round(value, array) for value, array in zip(self.values, arrays, strict=True)]
         self.arrays = [share(array, device) for array in arrays]
@@ -38,7 +38,7 @@ class Weights:
         """Return tracers of the constants from tracers of `arrays`. XLA cancels this transposition against its own."""
         return [
             array if order is None else jnp.transpose(array, np.argsort(order))
-            for array, order in zip(arrays, self._orders, strict=True)
+            for array, order in zip(arrays, self.orders, strict=True)
         ]
 
 

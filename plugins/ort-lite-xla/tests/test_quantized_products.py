@@ -46,10 +46,9 @@ def test_quantized_matrices(types: tuple[str, str]) -> None:
         zeros = [
             levels((max(x.size, 2),), kind)[: x.size].reshape(x.shape) for x, kind in zip((left, right), types, strict=True)
         ]
-        result = [np.array(3.7, np.float32), np.array(3, types[0])]
+        result: list[Array | None] = [np.array(3.7, np.float32), np.array(3, types[0])]
         compare(XLA, "QLinearMatMul", [a, left, zeros[0], b, right, zeros[1], *result], {})
-        how: dict[str, Any] = {"inputs": [a, b, left, right, *zeros, ramp((5,))], "attributes": {}}
-        compare(XLA, f"{MICROSOFT}.MatMulIntegerToFloat", **how)
+        compare(XLA, f"{MICROSOFT}.MatMulIntegerToFloat", [a, b, left, right, *zeros, ramp((5,))], {})
 
 
 def test_a_matrix_that_is_quantized_first() -> None:
@@ -63,7 +62,7 @@ def test_a_matrix_that_is_quantized_first() -> None:
 def test_gemm_of_quantized_matrices(turned: int, quantized: bool) -> None:
     a, b = (levels((40, 3) if turned else (3, 40), "u1"), levels((5, 40) if turned else (40, 5), "i1"))
     c = np.arange(5, dtype=np.int32) * 1000
-    result = [np.array(3.7, np.float32), np.array(3, np.uint8)] if quantized else []
+    result: list[Array] = [np.array(3.7, np.float32), np.array(3, np.uint8)] if quantized else []
     operands = [a, scale(), np.array(7, np.uint8), b, scale(5), levels((5,), "i1"), c, *result]
     compare(XLA, f"{MICROSOFT}.QGemm", operands, {"transA": turned, "transB": turned, "alpha": 0.5})
 

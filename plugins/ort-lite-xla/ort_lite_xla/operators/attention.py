@@ -9,7 +9,8 @@ from ort_lite_xla.along import Mixed, PaddedDims, Sizes, rows_of_heads
 from ort_lite_xla.operators.scores import Attending, attend, behind, both, join_heads, split_heads, window
 from ort_lite_xla.registry import ALL, FLOATS, INDICES, Array, PaddingMask, XlaOp, has_input, lowering
 
-HALVES = frozenset({"float16", "bfloat16"})
+HALVES = ("float16", "bfloat16")
+DOUBLE = dtypes.to_onnx("float64")
 
 
 def _check_attention(node: Node) -> str | None:
@@ -17,6 +18,9 @@ def _check_attention(node: Node) -> str | None:
         return "nonpad_kv_seqlen beside a past, whose rows all count"
     if has_input(node, 4) != has_input(node, 5):
         return "a past of keys without values, or of values without keys"
+    asked, queries = node.attr("softmax_precision", 0), node.inputs[0]
+    if asked in map(dtypes.to_onnx, HALVES) and queries is not None and queries.dtype not in HALVES:
+        return "softmax_precision is of fewer bits than the queries"
     mode = node.attr("qk_matmul_output_mode", 0)
     return None if mode in range(4) else f"qk_matmul_output_mode {mode}"
 
@@ -81,7 +85,6 @@ def attention(
     rows, length = q.shape[2], k.shape[2]
     causal, visible = _visible(op, rows, length, past_k, lengths)
     bools, addend, beyond = _mask(mask, length)
-    wide, rounded = _softmax_types(op, q.dtype)
     rules = Attending(
         op.attr("scale", 0.0),
         op.attr("softcap", 0.0),
@@ -89,12 +92,11 @@ def attention(
         both(visible, beyond),
         bools,
         addend,
-        rounded=rounded,
         vendor=op.vendor,
         stage=op.attr("qk_matmul_output_mode", 0) if op.wants(3) else None,
     )
-    wide_q, wide_k, wide_v = (x.astype(jnp.promote_types(x.dtype, wide)) for x in (q, k, v))
-    y, scores = attend(wide_q, wide_k, wide_v, rules)
+    double = op.attr("softmax_precision", 0) == DOUBLE and q.dtype.itemsize > 2
+    y, scores = attend(q.astype(np.float64) if double else q, k, v, rules)
     y = y.astype(q.dtype)
     return (join_heads(y) if flat else y), k, v, None if scores is None else scores.astype(q.dtype)
 
@@ -118,12 +120,3 @@ def _mask(mask: Array, length: int) -> tuple[Array, Array, Array]:
     beyond = np.arange(length) < mask.shape[-1] if short > 0 else None
     wide = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, short)]) if short > 0 else mask
     return (wide, None, beyond) if mask.dtype == np.bool_ else (None, wide, beyond)
-
-
-def _softmax_types(op: XlaOp, dtype: np.dtype) -> tuple[np.dtype, np.dtype | None]:
-    """Return the type that operands are at least widened to, and the one to which the softmax is rounded."""
-    asked = op.attr("softmax_precision", 0)
-    if asked == dtypes.to_onnx("float64") and dtype.itemsize > 2:
-        return np.dtype(np.float64), None
-    rounded = next((dtypes.to_numpy(half) for half in HALVES if asked == dtypes.to_onnx(half)), None)
-    return dtype, rounded

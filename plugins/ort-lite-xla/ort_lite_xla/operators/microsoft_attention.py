@@ -182,13 +182,29 @@ def _check_grouped(node: Node) -> str | None:
     return None if node.attr("qk_output", 0) in _STAGES else f"qk_output {node.attr('qk_output')}"
 
 
+def _grouped_along(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow any batch, and any number of keys if the caches have room for them and few rows are new.
+
+    Keys beyond the last one of each sample are unseen anyway. A padded `total` is at least 6, and 5 before it was padded.
+    """
+    dims.refuse_taint(6)
+    rows = dims.operand(0)[1]
+    if 6 in dims.tainted and (isinstance(rows, str) or rows >= 5):
+        raise Mixed("a prompt may look like rows after a past")
+    bias = dims.operand(10)
+    operands = [*dims.operands]
+    if bias:
+        operands[10] = bias[:-1]
+    return _batch(dict.fromkeys((0, 1, 2, 3, 4, 5, 9, 10), 0))(dims._replace(operands=tuple(operands), tainted=frozenset()))
+
+
 @lowering(
     "GroupQueryAttention",
     domain=MICROSOFT,
     types=(*[FLOATS] * 5, INDICES, INDICES, FLOATS, FLOATS, INDICES, FLOATS, FLOATS),
     contents=(6,),
     check=_check_grouped,
-    along=_batch(dict.fromkeys((0, 1, 2, 3, 4, 5, 9, 10), 0)),
+    along=_grouped_along,
 )
 def group_query_attention(
     op: XlaOp, q: Array, k: Array, v: Array, past_k: Array, past_v: Array, last: Array, total: Array, *more: Array

@@ -83,7 +83,7 @@ def qlinear_matmul(
     op: XlaOp, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """Multiply two quantized matrices. Spec: ONNX QLinearMatMul-21."""
-    factor = _factor(a_scale, b_scale) / y_scale.astype(np.float32)
+    factor = quotient(_factor(a_scale, b_scale), y_scale.astype(np.float32))
     product = multiply(a, b, a_zero, b_zero).astype(np.float32)
     return _saturate(jnp.round(product * factor) + y_zero.astype(np.float32), y_zero.dtype)
 
@@ -152,10 +152,10 @@ def q_gemm(
     a, b = (x.T if op.attr(name, 0) else x for x, name in ((a, "transA"), (b, "transB")))
     sums = multiply(a, b, a_zero, b_zero)
     sums = sums if c is None else sums + c
-    factor = _factor(a_scale, b_scale) * np.float32(op.attr("alpha", 1.0))
+    factor = _factor(a_scale * np.float32(op.attr("alpha", 1.0)), b_scale)
     if y_scale is None:
         return sums.astype(np.float32) * factor
-    levels = jnp.round(sums.astype(np.float32) * (factor / y_scale.astype(np.float32)))
+    levels = jnp.round(sums.astype(np.float32) * quotient(factor, y_scale))
     return _saturate(levels + y_zero.astype(np.float32), op.dtype())
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ort_lite_xla.along import PaddedDims, Rule, by_axes, except_axis
+from ort_lite_xla.along import PaddedDims, Rule, by_axes, constant_of, except_axis
 from ort_lite_xla.registry import FLOATS, INDICES, NUMBERS, Array, Function, PaddingMask, XlaOp, lowering
 
 WIDE = FLOATS | {"int32", "int64", "uint32", "uint64"}
@@ -58,9 +58,10 @@ def _along(fill: str | None) -> Rule:
         operand = dims.node.inputs[1] if len(dims.node.inputs) > 1 else None
         given = dims.node.attr("axes")
         if operand is not None:
-            if operand.constant is None:
+            found = constant_of(operand)
+            if found is None:
                 return by_axes(dims, range(len(dims.operand(0))), None)
-            given = operand.constant.tolist()
+            given = found.tolist()
         axes = _axes(given, bool(dims.node.attr("noop_with_empty_axes", 0)), len(dims.operand(0)))
         return by_axes(dims, axes, fill)
 

@@ -33,14 +33,20 @@ def rows_at(table: Array, positions: Array) -> Array:
     return jnp.take(table, positions, 0, mode="clip")
 
 
-def rotary_rule(*tables: int) -> Rule:
-    """Return a rule: batch and rows may be padded, heads and the angles in the operands `tables` may not."""
+def rotary_rule(ids: int, tables: tuple[int, int]) -> Rule:
+    """Return a rule: batch and rows may be padded, also those of the positions `ids` and of angles for each row."""
 
     def rule(dims: PaddedDims) -> list[PaddingMask]:
         dims.refuse_taint()
-        rows_of_heads(dims.operand(0))
-        if any(isinstance(dims.operand(k)[-1], str) for k in tables):
-            raise Mixed("angles are padded")
+        x = dims.operand(0)
+        rows = (x[0], rows_of_heads(x))
+        for index in (ids, *tables):
+            sizes = dims.operand(index)
+            own = sizes[:-1] if index in tables else sizes
+            if len(own) == 2 and own != rows:
+                raise Mixed("positions or angles are of other rows")
+            if index in tables and isinstance(sizes[-1], str):
+                raise Mixed("angles are padded")
         return []
 
     return rule
@@ -53,7 +59,9 @@ def _check_pairs(node: Node) -> str | None:
     return "is_packed_batching is not supported" if node.attr("is_packed_batching", 0) else None
 
 
-@lowering("RotaryEmbedding", since=23, types=(FLOATS, FLOATS, FLOATS, INDICES), check=_check_pairs, along=rotary_rule(1, 2))
+@lowering(
+    "RotaryEmbedding", since=23, types=(FLOATS, FLOATS, FLOATS, INDICES), check=_check_pairs, along=rotary_rule(3, (1, 2))
+)
 def rotary_embedding(op: XlaOp, x: Array, cos: Array, sin: Array, ids: Array = None) -> Array:
     """Rotate by rows of tables (positions, n) at ids (B, S), or by tables (B, S, n). Spec: ONNX RotaryEmbedding-23."""
     if ids is not None:
@@ -62,7 +70,11 @@ def rotary_embedding(op: XlaOp, x: Array, cos: Array, sin: Array, ids: Array = N
 
 
 @lowering(
-    "RotaryEmbedding", domain=MICROSOFT, types=(FLOATS, INDICES, FLOATS, FLOATS), check=_check_pairs, along=rotary_rule(2, 3)
+    "RotaryEmbedding",
+    domain=MICROSOFT,
+    types=(FLOATS, INDICES, FLOATS, FLOATS),
+    check=_check_pairs,
+    along=rotary_rule(1, (2, 3)),
 )
 def microsoft_rotary_embedding(op: XlaOp, x: Array, ids: Array, cos: Array, sin: Array) -> Array:
     """Rotate by rows of tables at ids (B, S), or from position ids[0] on. Spec: onnxruntime com.microsoft RotaryEmbedding-1."""

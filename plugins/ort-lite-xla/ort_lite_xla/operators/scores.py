@@ -4,8 +4,6 @@ Queries are (batch, heads, rows, size), keys (batch, key heads, length, size); k
 floats are added up in float32, in which the softmax is computed too; the result is rounded once.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,7 @@ class Attending(Record, eq=False):
     """The rules of attention, apart from queries, keys and values.
 
     `visible` are bools and `addend` numbers that broadcast to the scores (batch, heads, rows, length); None: no such rule.
-    `sink` is one more score per head, without a key. The softmax is computed in the type `rounded`, if there is one.
+    `sink` is one more score per head, without a key.
     """
 
     scale: float = 0.0
@@ -34,7 +32,6 @@ class Attending(Record, eq=False):
     """Bools, which exclude keys as `visible` does, but count as a mask at the stage MASKED."""
     addend: Array = None
     sink: Array = None
-    rounded: Any = None
     stage: int | None = None
     vendor: bool = False
     """cuDNN computes it if it can."""
@@ -98,7 +95,7 @@ def attend(q: Array, k: Array, v: Array, rules: Attending) -> tuple[Array, Array
 
 def fits_cudnn(q: Array, k: Array, v: Array, rules: Attending) -> bool:
     """Return True if cuDNN has a kernel: 16-bit floats, heads of up to 128 numbers, and a softmax of their scores."""
-    plain = not rules.softcap and rules.sink is None and rules.stage is None and rules.rounded is None
+    plain = not rules.softcap and rules.sink is None and rules.stage is None
     narrow = q.dtype == k.dtype == v.dtype and q.dtype.itemsize == 2
     return bool(plain and narrow and q.size and k.size and q.shape[3] == v.shape[3] <= 128 and q.shape[3] % 8 == 0)
 
@@ -145,14 +142,12 @@ def _softmax(scores: Array, rules: Attending) -> tuple[Array, Array]:
     if rules.stage in (MASKED, SEEN):
         unseen = rules.stage == SEEN and rules.visible is not None
         kept = jnp.where(rules.visible, masked, 0) if unseen else masked
-    probabilities = _normalize(masked, seen, rules.sink, rules.rounded)
+    probabilities = _normalize(masked, seen, rules.sink)
     return probabilities, probabilities if rules.stage == SOFTMAX else kept
 
 
-def _normalize(scores: Array, seen: Array, sink: Array, rounded: Any) -> Array:
-    """Return exp(scores) / (sum of exp(scores) + exp(sink)), 0 for unseen keys. Every step is rounded to the type `rounded`."""
-    dtype = scores.dtype
-    scores = scores if rounded is None else scores.astype(rounded)
+def _normalize(scores: Array, seen: Array, sink: Array) -> Array:
+    """Return exp(scores) / (sum of exp(scores) + exp(sink)), 0 for unseen keys."""
     top = jnp.max(scores, -1, keepdims=True, initial=-np.inf)
     more: Array = 0
     if sink is not None:
@@ -160,5 +155,5 @@ def _normalize(scores: Array, seen: Array, sink: Array, rounded: Any) -> Array:
         top = jnp.maximum(top, score)
         more = jnp.exp(score - top)
     powers = jnp.exp(scores - top)
-    found = (powers / (jnp.sum(powers, -1, keepdims=True) + more)).astype(dtype)
+    found = powers / (jnp.sum(powers, -1, keepdims=True) + more)
     return found if seen is None else jnp.where(seen, found, 0)

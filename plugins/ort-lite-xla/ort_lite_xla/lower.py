@@ -1,0 +1,146 @@
+"""Lower models for a device without having it: `python -m ort_lite_xla.lower MODEL.onnx|FOLDER ...`.
+
+Prints a line for each model: the nodes that XLA runs, in how many partitions, the operations that they become and the seconds
+that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import ort_lite
+from ort_lite import dtypes
+from ort_lite.errors import OrtLiteError
+from ort_lite.graph import Value
+from ort_lite.provider import Partition
+from ort_lite.shapes import as_symbol, evaluate, symbols
+from ort_lite_xla.contents import collect_contents
+from ort_lite_xla.provider import XLAExecutionProvider
+from ort_lite_xla.trace import Known, TracedValues, trace
+from ort_lite_xla.weights import EMBEDDED
+
+PLATFORMS = ("cuda", "rocm", "tpu", "cpu")
+FEEDS = "feeds.npz"
+"""A file beside a model, with its inputs by name."""
+
+
+class Lowered(NamedTuple):
+    """The nodes of a model that were lowered, of how many, in how many partitions, and the operations that they became."""
+
+    nodes: int
+    of: int
+    partitions: int
+    operations: int
+
+
+def operands_of(partition: Partition) -> list[Value]:
+    """Return the constants that a program of the partition gets as operands, before the partition's inputs."""
+    return [value for value in partition.constants if value.constant is not None and value.constant.nbytes > EMBEDDED]
+
+
+def traced(partition: Partition, known: Known) -> Callable[..., list[Any]]:
+    """Return a function of `operands_of(partition)` and the partition's inputs, which JAX can trace. It returns the outputs.
+
+    `known` has the contents of inputs on which shapes depend.
+    """
+    needed, values = collect_contents(partition.nodes), (*operands_of(partition), *partition.inputs)
+    fixed = {value: known[value] for value in partition.inputs if value in needed}
+
+    def function(*operands: Any) -> list[Any]:
+        found = TracedValues(dict(fixed), dict(zip(values, operands, strict=True)), {})
+        trace(partition.nodes, found, needed, {}, partition.provider.name)
+        return [found.data[value] if value in found.data else found.known[value] for value in partition.outputs]
+
+    return function
+
+
+def lower(partition: Partition, sizes: Mapping[str, int], known: Known, platform: str, precision: str = "highest") -> str:
+    """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `traced`.
+
+    Raises RuntimeException naming the node that does not fit, and KeyError for a dimension without a size.
+    """
+    values = (*operands_of(partition), *partition.inputs)
+    operands = [jax.ShapeDtypeStruct(_shape(v, sizes), dtypes.to_numpy(v.dtype or "float32")) for v in values]
+    with jax.enable_x64(True), jax.default_matmul_precision(precision):
+        function = jax.jit(traced(partition, known), keep_unused=True)
+        return str(function.trace(*operands).lower(lowering_platforms=(platform,)).as_text())
+
+
+def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    shape = value.shape if value.constant is None else value.constant.shape
+    if shape is None:
+        raise KeyError(f"the rank of {value.name!r}")
+    return tuple(evaluate(dim, sizes) for dim in shape)
+
+
+def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -> Lowered:
+    """Lower all partitions of a model. Open dimensions have the sizes of `feeds.npz` beside it, those of `dims`, or `size`."""
+    plan = ort_lite.plan(str(path), [XLAExecutionProvider, "CPUExecutionProvider"])
+    mine = [part for part in plan.assignment.partitions if part.provider.name == XLAExecutionProvider.name]
+    feeds = dict(np.load(path.parent / FEEDS)) if (path.parent / FEEDS).is_file() else {}
+    given = {**_sizes_of(plan.assignment.graph.inputs, feeds), **dims}
+    known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
+    operations = 0
+    for partition in mine:
+        open_dims = {found.name for value in partition.inputs for found in symbols(value.shape or ())}
+        text = lower(partition, {**dict.fromkeys(open_dims, size), **given}, known, platform)
+        operations += text.count("stablehlo.") + text.count("chlo.")
+    nodes = [place.provider for place in plan.assignment.placements.values()]
+    return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(mine), operations)
+
+
+def _sizes_of(inputs: Iterable[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of the dimensions that have names of their own."""
+    found: dict[str, int] = {}
+    for value in inputs:
+        if value.name in feeds and value.shape is not None:
+            for dim, size in zip(value.shape, feeds[value.name].shape, strict=True):
+                name = None if isinstance(dim, int) else as_symbol(dim)
+                if name is not None:
+                    found[name.name] = size
+    return found
+
+
+def models_in(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the models, those in folders in order of their paths."""
+    for path in paths:
+        yield from sorted(path.rglob("*.onnx")) if path.is_dir() else [path]
+
+
+def describe(path: Path, platform: str, dims: Mapping[str, int], size: int) -> tuple[bool, str]:
+    """Lower a model. Return True if it could be, and the line that says so or why not."""
+    begin = perf_counter()
+    try:
+        found = lower_model(path, platform, dims, size)
+    except (OrtLiteError, KeyError, NotImplementedError) as error:
+        return False, f"{path}: not lowered: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    counts = f"{found.nodes} of {found.of} nodes, {found.partitions} partitions, {found.operations} operations"
+    return True, f"{path}: {counts}, {perf_counter() - begin:.1f} s"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Lower the models that the command line names. Return 1 if one of them cannot be lowered."""
+    parser = argparse.ArgumentParser(prog="python -m ort_lite_xla.lower", description=__doc__.partition("\n")[0])
+    parser.add_argument("paths", nargs="+", type=Path, metavar="MODEL.onnx|FOLDER")
+    parser.add_argument("--platform", choices=PLATFORMS, default="cuda")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="the size of an open dimension")
+    parser.add_argument("--size", type=int, default=8, help="the size of all others (default: 8)")
+    given = parser.parse_args(arguments)
+    dims = {name: int(size) for name, _, size in (text.partition("=") for text in given.dim)}
+    done = []
+    for path in models_in(given.paths):
+        fine, line = describe(path, given.platform, dims, given.size)
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+        done.append(fine)
+    return 0 if all(done) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
