@@ -126,7 +126,7 @@ def compare(network: Network, chosen: Sequence[str], precisions: Sequence[str], 
 
 def card(device: str) -> str:
     """Return the device's name and the versions of JAX and PyTorch."""
-    name, versions = platform.processor(), []
+    name, versions = "unknown", list[str]()
     if find_spec("jax"):
         import jax
 
