@@ -12,6 +12,7 @@ import jaxlib
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import SingleDeviceSharding
 
+from ort_lite.log import logger
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import digest
 from ort_lite.provider.kernel_store import KernelStore
@@ -55,7 +56,6 @@ class ExecutableStore:
 
     def __init__(self, provider: str, settings: XlaSettings) -> None:
         self._settings = settings
-        self._counts = Counts()
         self._store = KernelStore(provider, repr((_code(), *_versions(settings.device))))
 
     def get(self, counts: Counts, key: Hashable, make: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -65,18 +65,35 @@ class ExecutableStore:
         """
         settings = self._settings
         text = repr((settings.precision, settings.vendor, settings.deterministic, key)).encode()
-        saved = self._store.read(text)
-        if saved is not None:
-            data, trees, besides = pickle.loads(saved)
+        loaded = self._load(text)
+        if loaded is not None:
             counts.add(compiled=False)
-            return deserialize_and_load(data, *trees, execution_devices=[settings.device]), besides
+            return loaded
         lowered, besides = make()
-        options = OPTIONS | DETERMINISTIC if settings.deterministic else OPTIONS
-        compiled = lowered.compile(options)
+        compiled = lowered.compile(OPTIONS | DETERMINISTIC if settings.deterministic else OPTIONS)
         counts.add(compiled=True)
-        data, *trees = serialize(compiled)
-        self._store.write(text, pickle.dumps((data, trees, besides)))
+        self._save(text, compiled, besides)
         return compiled, besides
+
+    def _load(self, key: bytes) -> tuple[Any, Any] | None:
+        """Return a saved executable; None if there is none, or the device does not take it any more."""
+        saved = self._store.read(key)
+        if saved is None:
+            return None
+        data, trees, besides = pickle.loads(saved)  # noqa: S301  the store refuses what another user could have written
+        try:
+            return deserialize_and_load(data, *trees, execution_devices=[self._settings.device]), besides
+        except jax.errors.JaxRuntimeError as error:
+            logger().info("XLA does not load a saved executable, which is compiled anew: %s", error)
+            return None
+
+    def _save(self, key: bytes, compiled: Any, besides: Any) -> None:
+        try:
+            data, *trees = serialize(compiled)
+        except (ValueError, jax.errors.JaxRuntimeError) as error:  # a platform or a program that cannot be saved
+            logger().info("XLA does not save an executable: %s", error)
+            return
+        self._store.write(key, pickle.dumps((data, trees, besides)))
 
 
 def lower(function: Callable[..., Any], operands: Any, settings: XlaSettings, donated: Sequence[int] = ()) -> Any:
