@@ -80,7 +80,7 @@ class ExecutableStore:
         saved = self._store.read(key)
         if saved is None:
             return None
-        data, trees, besides = pickle.loads(saved)  # noqa: S301  the store refuses what another user could have written
+        data, trees, besides = pickle.loads(saved)
         try:
             return deserialize_and_load(data, *trees, execution_devices=[self._settings.device]), besides
         except jax.errors.JaxRuntimeError as error:
