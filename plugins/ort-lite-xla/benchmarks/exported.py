@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.ways import PRECISIONS, Runs, Way, jax_device
+from benchmarks.ways import PRECISIONS, Runs, Way, jax_device, provider_options
 
 import ort_lite
 from ort_lite.dtypes import Array
@@ -41,8 +41,7 @@ class Steps:
 
 def through_ort_lite(folder: Path, precision: str, device: str) -> Runs:
     """Prepare runs of a session."""
-    options = {"device": device, "matmul_precision": PRECISIONS[precision]}
-    providers: list[Any] = [("XLAExecutionProvider", options), "CPUExecutionProvider"]
+    providers: list[Any] = [("XLAExecutionProvider", provider_options(precision, device)), "CPUExecutionProvider"]
     session = ort_lite.InferenceSession(str(folder / "model.onnx"), providers=providers)
     steps, outputs = Steps(folder), [value.name for value in session.get_outputs()]
     presents = [name.replace(PAST, PRESENT) for name in steps.caches]

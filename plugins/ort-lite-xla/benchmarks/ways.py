@@ -47,6 +47,12 @@ def is_cache(name: str) -> bool:
     return name.startswith("cache")
 
 
+def provider_options(precision: str, device: str) -> dict[str, str]:
+    """Return the options of the provider for a precision and a device such as "gpu:1"."""
+    kind, _, number = device.partition(":")
+    return {"device": kind, "device_id": number or "0", "precision": "tf32" if precision == "tf32" else "float32"}
+
+
 def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs:
     """Prepare runs through an ort-lite session."""
     operations = Onnx(element_type(precision))
@@ -57,7 +63,7 @@ def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs
     first = TensorProto.INT64 if caches else TensorProto.FLOAT
     kinds = [(name, operations.type if k else first) for k, name in enumerate(outputs)]
     model = operations.model(weights, {name: (x.dtype, network.open[name]) for name, x in feeds.items()}, kinds)
-    options = {"device": device, "matmul_precision": PRECISIONS[precision]}
+    options = provider_options(precision, device)
     session = ort_lite.InferenceSession(model, providers=[("XLAExecutionProvider", options), "CPUExecutionProvider"])
     assert len(session.explain().assignment.partitions) == 1, "the network is not one partition"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ort_lite.graph import Node, Value
+from ort_lite.provider import Partition
 from ort_lite_xla.registry import find
 
 SIZES = ("Shape", "Size")
@@ -62,3 +63,11 @@ def collect_contents(nodes: Iterable[Node]) -> frozenset[Value]:
         if any(value in found for value in node.outputs if value is not None) and not _is_size(node):
             found.update(value for value in node.inputs if value is not None)
     return frozenset(found)
+
+
+def host_values(partition: Partition) -> list[Value]:
+    """Return the inputs that must be known while tracing, and the outputs that are. The others are on the device."""
+    needed = collect_contents(partition.nodes)
+    known = needed.union(value for node in partition.nodes if _is_size(node) for value in node.outputs if value is not None)
+    inputs = [value for value in partition.inputs if value in needed]
+    return inputs + [value for value in partition.outputs if value in known]

@@ -1,207 +1,263 @@
 """A compiled partition: XLA programs, one per shape or bucket of shapes, compiled on first use."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.sharding import SingleDeviceSharding
 
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
+from ort_lite.provider.compiled import Holdings
+from ort_lite.provider.plan_cache import PlanCache
 from ort_lite.record import Record
-from ort_lite_xla.borders import Array, cut, inside, outside, pad
+from ort_lite_xla.completion import Completion, InFlight, device_error
 from ort_lite_xla.contents import collect_contents
+from ort_lite_xla.executables import Counts, ExecutableStore, XlaSettings, lower
+from ort_lite_xla.outline import outline
 from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
 from ort_lite_xla.trace import TracedValues, trace
+from ort_lite_xla.transfer import Array, share
 from ort_lite_xla.weights import Weights
 
-T = TypeVar("T")
 EXACT = Padding({}, {}, ())
-OPTIONS = {"xla_allow_excess_precision": False}
-"""Round 16-bit results after every operator, not where it suits XLA."""
-DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
-"""Without this, GPUs add values scattered to one position in the order in which they arrive."""
+Shape = tuple[int, ...]
 
 
-class XlaSettings(Record):
-    """The provider options that programs depend on."""
-
-    device: jax.Device
-    matmul_precision: str
-    buckets: bool
-    cached_shapes: int
-    vendor: bool = False
-    deterministic: bool = False
-
-
-class ProgramCache(Generic[T]):
-    """A cache of the most recently used results of `make`.
-
-    If several threads need a new key, one of them makes it and the others wait.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, Future[T]] = OrderedDict()
-        self.made = 0
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result for a key. Raises the errors of `make`; failures are not cached."""
-        with self._lock:
-            future = self._found.get(key)
-            mine = future is None
-            if future is None:
-                future = self._found[key] = Future()
-                while len(self._found) > self._capacity:
-                    self._found.popitem(last=False)
-            self._found.move_to_end(key)
-        if mine:
-            try:
-                future.set_result(make())
-            except BaseException as error:
-                with self._lock:
-                    if self._found.get(key) is future:
-                        del self._found[key]
-                future.set_exception(error)
-                raise
-            with self._lock:
-                self.made += 1
-        return future.result()
-
-
-class XlaExecutable(Record):
+class XlaExecutable(NamedTuple):
     """An XLA program for one set of shapes. `compiled` is None if all outputs are known without one.
 
-    `plan` has, for each output, its number among the program's results, or its known contents.
+    `plan` has, for each output, its number among the program's results, or its contents if it is a host value.
     """
 
     compiled: Any
     plan: tuple[int | Array, ...]
 
 
-class ShapeBinding(Record):
-    """The binding of one set of shapes to an XlaExecutable: the padded shapes, and the sizes that outputs are cut to.
+class Border(NamedTuple):
+    """A small program that pads the operands of another one, or cuts its results: the values at `places`."""
 
-    `sizes` has the true sizes, on the device.
+    places: tuple[int, ...]
+    compiled: Any
+
+    def __call__(self, values: list[Any]) -> None:
+        """Replace the values at the places."""
+        for k, made in zip(self.places, self.compiled(*[values[k] for k in self.places]), strict=True):
+            values[k] = made
+
+
+class ShapeBinding(Record):
+    """The binding of one set of shapes to an XlaExecutable, with the programs that pad its operands and cut its results.
+
+    `sizes` has the true sizes of padded symbols, on the device.
     """
 
     key: Hashable
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     plan: Padding
-    ends: tuple[tuple[int | None, ...], ...]
     sizes: jax.Array
+    ends: tuple[tuple[int | None, ...], ...] = ()
+    pad: Border | None = None
 
 
 class XlaProgram:
-    """A compiled partition. Thread-safe."""
+    """A compiled partition. Its values are JAX arrays on the device, except its host values. Thread-safe."""
 
-    def __init__(self, partition: Partition, settings: XlaSettings) -> None:
-        self._partition, self._settings = partition, settings
+    def __init__(self, partition: Partition, settings: XlaSettings, store: ExecutableStore, in_flight: InFlight) -> None:
+        self._partition, self._settings, self._store, self._in_flight = partition, settings, store, in_flight
+        host = partition.host_values
         self._needed = collect_contents(partition.nodes)
-        self._static = [k for k, value in enumerate(partition.inputs) if value in self._needed]
-        self._weights = Weights(partition, settings.device)
+        self._static = [k for k, value in enumerate(partition.inputs) if value in host]
+        self._given = [k for k, value in enumerate(partition.inputs) if value not in host]
+        self._weights = Weights(partition, settings)
         self.absorbed = [value for value in self._weights.values if value not in self._needed]
+        self.aliases = _aliases(partition)
         self._told = size_contents(partition) if settings.buckets else {}
-        self._bound: ProgramCache[ShapeBinding] = ProgramCache(4 * settings.cached_shapes)
-        self._executables: ProgramCache[XlaExecutable] = ProgramCache(settings.cached_shapes)
+        self._outline = outline(partition, frozenset(self.absorbed))
+        self._bound: PlanCache[ShapeBinding] = PlanCache(4 * settings.cached_shapes)
+        self._cuts: PlanCache[Border | None] = PlanCache(4 * settings.cached_shapes)
+        self._executables: PlanCache[XlaExecutable] = PlanCache(settings.cached_shapes)
+        self._counts, self._border_counts = Counts(), Counts()
+        self._last = threading.local()
 
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.call_donating(inputs, frozenset())
+
+    def call_donating(self, inputs: Sequence[Any], donated: frozenset[int]) -> list[Any]:
+        """Run. The program may compute an output in the memory of a donated input if both have the same type and shape."""
         shapes = tuple([x.shape for x in inputs])
         statics = tuple([inputs[k].tobytes() for k in self._static])
-        bound = self._bound.get((shapes, statics), lambda: self._bind(shapes, statics))
-        executable = self._executables.get(bound.key, lambda: self._compile(bound, inputs))
-        return self._run(executable, bound, inputs)
+        bound = self._bound.get((shapes, statics), lambda: self._bind(shapes, statics, inputs))
+        taken = self._useful(donated, bound) if donated else ()
+        executable = self._executables.get((bound.key, taken), lambda: self._compile(bound, inputs, taken))
+        return self._run(executable, bound, [inputs[k] for k in self._given])
+
+    def record(self) -> Completion:
+        """Return the completion of this thread's last call."""
+        completion: Completion = self._last.completion
+        return completion
 
     def facts(self) -> dict[str, int | str]:
         """Return facts for `explain()`. A run is one call of XLA, so "python_steps" is absent."""
         return {
             "device": str(self._settings.device),
             "executables": len(self._executables),
-            "compilations": self._executables.made,
+            "compilations": self._counts.compilations,
+            "border_compilations": self._border_counts.compilations,
+            "loaded": self._counts.loaded + self._border_counts.loaded,
             "constant_bytes": self._weights.nbytes,
             **_memory(self._settings.device),
         }
 
+    def memory(self) -> Holdings:
+        """Return the number of executables. The constants are in the device's memory, which `facts` counts."""
+        return self._executables.memory()
+
+    def trim(self) -> None:
+        """Forget all executables. The next run loads them again."""
+        for cache in (self._bound, self._cuts, self._executables):
+            cache.trim()
+
     # Binding
 
-    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> ShapeBinding:
+    def _bind(self, shapes: tuple[Shape, ...], statics: tuple[bytes, ...], inputs: Sequence[Any]) -> ShapeBinding:
         """Choose buckets for these shapes."""
         values = self._partition.inputs
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
-            return ShapeBinding((shapes, statics), shapes, EXACT, (), self._on_device([]))
+            return ShapeBinding((shapes, statics), shapes, EXACT, self._on_device([]))
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return ShapeBinding(
-            ("bucket", wide, tuple(plan.buckets)), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets])
-        )
+        given = [(inputs[k], wide[k]) for k in self._given]
+        pad = self._border("pad", _pad, [x for x, _ in given], [shape for _, shape in given])
+        sizes_there = self._on_device([sizes[name] for name in plan.buckets])
+        return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, sizes_there, ends, pad)
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
-        return inside(np.array(sizes, np.int32), self._settings.device)
+        return share(np.array(sizes, np.int32), self._settings.device)
 
-    def _compile(self, bound: ShapeBinding, inputs: Sequence[Array]) -> XlaExecutable:
-        """Lower the nodes for these shapes and compile the result. Takes seconds."""
+    def _border(self, name: str, change: Any, values: Sequence[Any], shapes: Sequence[Shape]) -> Border | None:
+        """Return the program that pads or cuts the values whose shapes differ; None if there are none."""
+        places = tuple(k for k, (x, shape) in enumerate(zip(values, shapes, strict=True)) if x.shape != shape)
+        if not places:
+            return None
+        operands = [values[k] for k in places]
+        wanted = [shapes[k] for k in places]
+        key = (name, [(x.shape, str(x.dtype)) for x in operands], wanted)
+        function = partial(_each, change, wanted)
+        compiled, _ = self._store.get(self._border_counts, key, lambda: (lower(function, operands, self._settings), None))
+        return Border(places, compiled)
+
+    def _useful(self, donated: frozenset[int], bound: ShapeBinding) -> tuple[int, ...]:
+        """Return which donated inputs, among those on the device, an output can be computed in."""
+        found = [k for k in self.aliases.values() if k in donated and (bound.pad is None or k not in self._padded(bound.pad))]
+        return tuple(sorted(self._given.index(k) for k in found))
+
+    def _padded(self, pad: Border) -> set[int]:
+        return {self._given[k] for k in pad.places}
+
+    # Compiling
+
+    def _compile(self, bound: ShapeBinding, inputs: Sequence[Any], donated: tuple[int, ...]) -> XlaExecutable:
+        """Lower the nodes for these shapes and compile the result, or load what an earlier process compiled. May take seconds."""
         plan = bound.plan
         static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
-        outcome: list[int | Array] = []
+        data = [jax.ShapeDtypeStruct(bound.shapes[k], inputs[k].dtype) for k in self._given]
+        known: list[Array | None] = []
 
-        def function(weights: Sequence[Any], data: Sequence[Any], sizes: Any) -> list[Any]:
-            outcome.clear()
-            results: list[Any] = []
-            for value in self._trace(weights, data, sizes, static, plan):
-                outcome.append(value if isinstance(value, np.ndarray) else len(results))
-                results += [] if isinstance(value, np.ndarray) else [value]
-            return results
+        def function(weights: Sequence[Any], sizes: Any, *data: Any) -> list[Any]:
+            known.clear()
+            results = self._trace(weights, data, sizes, static, plan)
+            known.extend(x if isinstance(x, np.ndarray) else None for x in results)
+            return [x for x in results if not isinstance(x, np.ndarray)]
 
-        place = SingleDeviceSharding(self._settings.device)
-        wanted = [jax.ShapeDtypeStruct(s, x.dtype, sharding=place) for s, x in zip(bound.shapes, inputs, strict=True)]
-        weights = [jax.ShapeDtypeStruct(w.shape, w.dtype, sharding=place) for w in self._weights.arrays]
-        sizes = jax.ShapeDtypeStruct((len(plan.buckets),), np.int32, sharding=place)
-        with jax.enable_x64(True), jax.default_matmul_precision(self._settings.matmul_precision):
-            lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
-            options = OPTIONS | DETERMINISTIC if self._settings.deterministic else OPTIONS
-            executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
-        return XlaExecutable(executable, tuple(outcome))
+        def make() -> tuple[Any, list[Array | None]]:
+            places = [k + 2 for k in donated]
+            return lower(function, (self._weights.arrays, bound.sizes, *data), self._settings, places), known
+
+        if all(value in self._partition.host_values for value in self._partition.outputs):
+            make()
+            return XlaExecutable(None, tuple(x for x in known if x is not None))
+        guards = [(k, plan.guards[node]) for k, node in enumerate(self._partition.nodes) if node in plan.guards]
+        shapes = [(x.shape, str(x.dtype)) for x in (*self._weights.arrays, *data)]
+        contents = [(str(x.dtype), x.shape, x.tobytes()) for x in static.values()]
+        key = (self._outline, shapes, self._weights.orders, contents, donated, list(plan.buckets.items()), guards)
+        compiled, found = self._store.get(self._counts, key, make)
+        numbers = iter(range(len(found)))
+        return XlaExecutable(compiled, tuple(next(numbers) if x is None else x for x in found))
 
     def _trace(
-        self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
+        self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: Mapping[Value, Array], plan: Padding
     ) -> list[Any]:
-        """Return the outputs: tracers, or arrays if they are known."""
+        """Return the outputs: tracers, or arrays for host values."""
         partition = self._partition
-        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
+        given = [partition.inputs[k] for k in self._given]
+        tracers = dict(zip((*self._weights.values, *given), (*self._weights.restore(weights), *data), strict=True))
         values = TracedValues(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
-        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name, self._settings.vendor)
-        return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
+        rounds = self._settings.precision == "bf16"
+        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name, self._settings.vendor, rounds)
+        return [values.contents(v) if v in partition.host_values else values.tracer(v) for v in partition.outputs]
 
     # Running
 
-    def _run(self, executable: XlaExecutable, bound: ShapeBinding, inputs: Sequence[Array]) -> list[Array]:
-        results: list[Array] = []
+    def _run(self, executable: XlaExecutable, bound: ShapeBinding, given: list[Any]) -> list[Any]:
+        results: list[Any] = []
         if executable.compiled is not None:
-            with jax.enable_x64(True), _allow_copies():
-                wide = [pad(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
-                taken = {x.ctypes.data for x in wide} | self._weights.addresses
-                # JAX copies NumPy operands to the device faster than device_put does.
-                results = outside(executable.compiled(self._weights.arrays, wide, bound.sizes), taken)
-        found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
-        return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found
+            device = self._settings.device
+            try:
+                with jax.enable_x64(True):
+                    if bound.pad is not None:
+                        bound.pad(given)
+                    results = executable.compiled(self._weights.arrays, bound.sizes, *given)
+                    if bound.ends:
+                        self._cut(executable, bound, results)
+            except jax.errors.JaxRuntimeError as error:
+                raise device_error(self._partition.name, device, error) from error
+            self._last.completion = Completion(self._partition.name, device, results)
+            self._in_flight.add(self._last.completion)
+        else:
+            self._last.completion = Completion(self._partition.name, self._settings.device, ())
+        return [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
+
+    def _cut(self, executable: XlaExecutable, bound: ShapeBinding, results: list[Any]) -> None:
+        ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
+        shapes = [
+            tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True))
+            for x, e in zip(results, ends, strict=True)
+        ]
+        cut = self._cuts.get((bound.key, bound.ends), lambda: self._border("cut", _cut, results, shapes))
+        if cut is not None:
+            cut(results)
 
 
-@contextmanager
-def _allow_copies() -> Iterator[None]:
-    """Allow the copies of a run inside a transfer guard that the caller set. `jax.transfer_guard` takes three times as long."""
-    with jax.transfer_guard_host_to_device("allow"), jax.transfer_guard_device_to_host("allow"):
-        yield
+def _pad(x: Any, shape: Shape) -> Any:
+    return jnp.pad(x, [(0, wide - size) for size, wide in zip(x.shape, shape, strict=True)])
+
+
+def _cut(x: Any, shape: Shape) -> Any:
+    return x[tuple(map(slice, shape))]
+
+
+def _each(change: Any, shapes: Sequence[Shape], *values: Any) -> list[Any]:
+    return [change(x, shape) for x, shape in zip(values, shapes, strict=True)]
+
+
+def _aliases(partition: Partition) -> dict[int, int]:
+    """Return an input for each output of the same type that has one left, both in order, as XLA assigns them."""
+    left = [k for k, value in enumerate(partition.inputs) if value not in partition.host_values and value.shape is not None]
+    found: dict[int, int] = {}
+    for k, value in enumerate(partition.outputs):
+        same = (
+            None if value in partition.host_values else next((i for i in left if partition.inputs[i].type == value.type), None)
+        )
+        if same is not None:
+            found[k] = same
+            left.remove(same)
+    return found
 
 
 def _memory(device: jax.Device) -> dict[str, int]:
@@ -211,7 +267,7 @@ def _memory(device: jax.Device) -> dict[str, int]:
     return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
-def _widen(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
+def _widen(value: Value, shape: Shape, plan: Padding) -> Shape:
     """Return the shape with padded symbols at their buckets."""
     assert value.shape is not None, "input_sizes saw it"
     return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))

@@ -10,6 +10,8 @@ from ort_lite.errors import RuntimeException
 from ort_lite.graph import Node, Value
 from ort_lite_xla.registry import Array, XlaLowering, XlaOp, find
 
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
+"""Operators that compute in bfloat16 if the provider's precision is bf16."""
 Known = dict[Value, np.ndarray[Any, Any]]
 
 
@@ -51,17 +53,19 @@ def trace(
     guards: Mapping[Node, Sequence[Guard]],
     who: str,
     vendor: bool = False,
+    rounds: bool = False,
 ) -> None:
     """Compute all outputs of the nodes, with kernels of the `vendor` if there are some.
 
-    Raises RuntimeException naming the node whose operands do not fit.
+    If it `rounds`, products of float32 round their operands and results to bfloat16. Raises RuntimeException naming the node whose
+    operands do not fit.
     """
     for node in nodes:
         lowering = find(node)
         assert lowering is not None, "get_capability declines what has no lowering"
         try:
             with np.errstate(all="ignore"):  # ONNX does not warn of 1 / 0
-                results = _results(node, lowering, values, needed, guards.get(node, ()), vendor)
+                results = _results(node, lowering, values, needed, guards.get(node, ()), vendor, rounds)
         except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
             shapes = ", ".join("(left out)" if v is None else f"{v.name!r} {_shape(values, v)}" for v in node.inputs)
             raise RuntimeException(f"{node} ({who}): {error}; operands are {shapes}") from error
@@ -80,6 +84,7 @@ def _results(
     needed: frozenset[Value],
     guards: Sequence[Guard],
     vendor: bool,
+    rounds: bool,
 ) -> tuple[Array, ...]:
     known = {
         k: values.contents(value) for k in lowering.contents if k < len(node.inputs) and (value := node.inputs[k]) is not None
@@ -95,8 +100,19 @@ def _results(
             operands.append(known[k] if k in known else values.tracer(value))
     for guard in guards:
         operands[guard.operand] = apply_guard(operands[guard.operand], guard, values.sizes)
+    rounds = rounds and not on_host and node.op_type in PRODUCTS
+    if rounds:
+        operands = [_convert(x, np.float32, jnp.bfloat16) for x in operands]
     results = lowering.function(XlaOp(node, known, np if on_host else jnp, vendor), *operands)
-    return results if isinstance(results, tuple) else (results,) if not isinstance(results, list) else tuple(results)
+    listed = tuple(results) if isinstance(results, tuple | list) else (results,)
+    if rounds and node.outputs[0] is not None and node.outputs[0].dtype == "float32":
+        return tuple(_convert(x, jnp.bfloat16, np.float32) for x in listed)
+    return listed
+
+
+def _convert(x: Array, source: Any, target: Any) -> Array:
+    """Return x in the target type if it has the source type."""
+    return x if x is None or x.dtype != source else x.astype(target)
 
 
 def apply_guard(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
-from ort_lite_xla.borders import inside
+from ort_lite_xla.executables import XlaSettings
+from ort_lite_xla.trace import PRODUCTS
+from ort_lite_xla.transfer import share
 
 EMBEDDED = 256
 """The most bytes of a constant that is embedded in programs. Larger ones are operands, copied to the device once."""
@@ -19,12 +20,14 @@ CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 class Weights:
     """The large constants of a partition. `arrays` are operands of every program; `restored` gives them their own shapes again."""
 
-    def __init__(self, partition: Partition, device: jax.Device) -> None:
+    def __init__(self, partition: Partition, settings: XlaSettings) -> None:
+        device = settings.device
         self.values = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
-        self._orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
-        with jax.enable_x64(True):
-            self.arrays = [inside(_store(v, p), device) for v, p in zip(self.values, self._orders, strict=True)]
-        self.addresses = frozenset(a.unsafe_buffer_pointer() for a in self.arrays if device.platform == "cpu")
+        self.orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
+        arrays = [_store(v, p) for v, p in zip(self.values, self.orders, strict=True)]
+        if settings.precision == "bf16":
+            arrays = [_round(value, array) for value, array in zip(self.values, arrays, strict=True)]
+        self.arrays = [share(array, device) for array in arrays]
 
     @property
     def nbytes(self) -> int:
@@ -35,7 +38,7 @@ class Weights:
         """Return tracers of the constants from tracers of `arrays`. XLA cancels this transposition against its own."""
         return [
             array if order is None else jnp.transpose(array, np.argsort(order))
-            for array, order in zip(arrays, self._orders, strict=True)
+            for array, order in zip(arrays, self.orders, strict=True)
         ]
 
 
@@ -50,3 +53,9 @@ def _order(value: Value) -> tuple[int, ...] | None:
 def _store(value: Value, order: tuple[int, ...] | None) -> Any:
     assert value.constant is not None, "a constant has an array"
     return value.constant if order is None else np.ascontiguousarray(value.constant.transpose(order))
+
+
+def _round(value: Value, array: Any) -> Any:
+    """Return a float32 constant as bfloat16 if only products read it, which compute in that type then."""
+    only = value.dtype == "float32" and all(node.op_type in PRODUCTS for node, _ in value.uses)
+    return array.astype(jnp.bfloat16) if only else array

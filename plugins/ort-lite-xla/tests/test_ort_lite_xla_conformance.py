@@ -1,9 +1,12 @@
 """ort-lite's conformance kit on all node tests of ONNX: one test for each check."""
 
+from collections.abc import Iterator
+
 import pytest
 from ort_lite_xla import XLAExecutionProvider
 from ort_lite_xla.registry import TABLE
 
+from ort_lite.native import store
 from ort_lite.testing import CHECKS, Kit
 
 UNCLAIMED = {"GlobalLpPool", "Range", "SimplifiedLayerNormalization"}
@@ -11,6 +14,15 @@ UNCLAIMED = {"GlobalLpPool", "Range", "SimplifiedLayerNormalization"}
 
 KEPT = {"argmin_default_axis_example"}
 """Compiled for each shape, because its axis is open: JAX keeps the traces of all of them, in caches of its own, as the README says."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def saved_executables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The checks share what they compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = str(tmp_path_factory.mktemp("programs"))
+        patch.setattr(store, "directory", lambda: folder)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -75,10 +75,10 @@ def feeds(made: ort_lite.InferenceSession, sizes: dict[str, int]) -> dict[str, A
     return found
 
 
-def compilations(made: ort_lite.InferenceSession) -> Any:
+def executables(made: ort_lite.InferenceSession) -> Any:
     facts = made.explain().facts
     assert list(facts) == [f"{XLA}_0"], "not one partition"
-    return facts[f"{XLA}_0"]["compilations"]
+    return facts[f"{XLA}_0"]["executables"]
 
 
 def run_both(text: str) -> ort_lite.InferenceSession:
@@ -95,12 +95,12 @@ def run_both(text: str) -> ort_lite.InferenceSession:
 
 @pytest.mark.parametrize("name", PADDED)
 def test_sizes_share_a_program_and_the_result_is_the_same(name: str) -> None:
-    assert compilations(run_both(PADDED[name])) == BUCKETS
+    assert executables(run_both(PADDED[name])) == BUCKETS
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_where_it_is_not_proved_each_size_has_its_program(name: str) -> None:
-    assert compilations(run_both(EXACT[name])) == len(SIZES)
+    assert executables(run_both(EXACT[name])) == len(SIZES)
 
 
 def test_a_size_that_another_provider_makes_of_an_open_one_is_not_padded() -> None:
@@ -126,7 +126,7 @@ def test_a_program_is_not_made_anew_for_the_same_shape() -> None:
     for _ in range(3):
         for made in (padded, exact):
             made.run(None, {"x": np.ones((2, 5), np.float32)})
-    assert compilations(padded) == compilations(exact) == 1
+    assert executables(padded) == executables(exact) == 1
 
 
 def test_masks_do_not_let_padding_through_where_it_is_not_finite() -> None:
@@ -140,4 +140,4 @@ def test_two_open_dimensions_are_padded_each_to_its_bucket() -> None:
     for batch, size in ((5, 7), (6, 8), (5, 8), (6, 7)):
         x = np.random.default_rng(batch * size).standard_normal((batch, size, 4)).astype(np.float32)
         np.testing.assert_allclose(padded.run(None, {"x": x})[0], exact.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
-    assert (compilations(padded), compilations(exact)) == (1, 4)
+    assert (executables(padded), executables(exact)) == (1, 4)

@@ -18,6 +18,9 @@ def gather(op: XlaOp, x: Array, index: Array) -> Array:
     axis = op.attr("axis", 0)
     if op.xp is np:
         return np.take(x, index, axis)
+    if x.shape[axis] == 0:  # for which JAX returns x
+        axis %= x.ndim
+        return jnp.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
     return jnp.take(x, from_end(index, x.shape[axis]), axis, mode="clip")
 
 
