@@ -202,7 +202,7 @@ def test_two_runs_cannot_use_one_state() -> None:
         def append(self, entry: Any) -> None:
             inside.set()
             assert finish.wait(30)
-            super().append(entry)
+            list.append(self, entry)
 
     one.donated = Slow()
     thread = threading.Thread(target=decoder.step, args=(state, 0, 1))
