@@ -20,7 +20,7 @@ from ort_lite_xla.executables import Counts, ExecutableStore, XlaSettings, lower
 from ort_lite_xla.outline import outline
 from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
 from ort_lite_xla.trace import TracedValues, trace
-from ort_lite_xla.transfer import Array, share
+from ort_lite_xla.transfer import Array, put
 from ort_lite_xla.weights import Weights
 
 EXACT = Padding({}, {}, ())
@@ -49,6 +49,24 @@ class Border(NamedTuple):
             values[k] = made
 
 
+class HostBorder(NamedTuple):
+    """The same on a device whose memory is the host's: a copy, which waits for the values. No length needs a program of its own."""
+
+    places: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    device: jax.Device
+
+    def __call__(self, values: list[Any]) -> None:
+        """Replace the values at the places by ones of their shapes, with zeros behind the old ones."""
+        for k, shape in zip(self.places, self.shapes, strict=True):
+            with jax.transfer_guard_device_to_host("allow"):
+                x = np.asarray(values[k])
+            common = tuple(slice(min(size, wide)) for size, wide in zip(x.shape, shape, strict=True))
+            made = np.zeros(shape, x.dtype)
+            made[common] = x[common]
+            values[k] = put(made, self.device)
+
+
 class ShapeBinding(Record):
     """The binding of one set of shapes to an XlaExecutable, with the programs that pad its operands and cut its results.
 
@@ -60,7 +78,7 @@ class ShapeBinding(Record):
     plan: Padding
     sizes: jax.Array
     ends: tuple[tuple[int | None, ...], ...] = ()
-    pad: Border | None = None
+    pad: Border | HostBorder | None = None
 
 
 class XlaProgram:
@@ -78,7 +96,7 @@ class XlaProgram:
         self._told = size_contents(partition) if settings.buckets else {}
         self._outline = outline(partition, frozenset(self.absorbed))
         self._bound: PlanCache[ShapeBinding] = PlanCache(4 * settings.cached_shapes)
-        self._cuts: PlanCache[Border | None] = PlanCache(4 * settings.cached_shapes)
+        self._cuts: PlanCache[Border | HostBorder | None] = PlanCache(4 * settings.cached_shapes)
         self._executables: PlanCache[XlaExecutable] = PlanCache(settings.cached_shapes)
         self._counts, self._border_counts = Counts(), Counts()
         self._last = threading.local()
@@ -138,13 +156,15 @@ class XlaProgram:
         return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, sizes_there, ends, pad)
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
-        return share(np.array(sizes, np.int32), self._settings.device)
+        return put(np.array(sizes, np.int32), self._settings.device)
 
-    def _border(self, name: str, change: Any, values: Sequence[Any], shapes: Sequence[Shape]) -> Border | None:
-        """Return the program that pads or cuts the values whose shapes differ; None if there are none."""
+    def _border(self, name: str, change: Any, values: Sequence[Any], shapes: Sequence[Shape]) -> Border | HostBorder | None:
+        """Return what pads or cuts the values whose shapes differ; None if there are none."""
         places = tuple(k for k, (x, shape) in enumerate(zip(values, shapes, strict=True)) if x.shape != shape)
         if not places:
             return None
+        if self._settings.device.platform == "cpu":
+            return HostBorder(places, tuple(shapes[k] for k in places), self._settings.device)
         operands = [values[k] for k in places]
         wanted = [shapes[k] for k in places]
         key = (name, [(x.shape, str(x.dtype)) for x in operands], wanted)
@@ -153,12 +173,9 @@ class XlaProgram:
         return Border(places, compiled)
 
     def _useful(self, donated: frozenset[int], bound: ShapeBinding) -> tuple[int, ...]:
-        """Return which donated inputs, among those on the device, an output can be computed in."""
-        found = [k for k in self.aliases.values() if k in donated and (bound.pad is None or k not in self._padded(bound.pad))]
+        """Return which donated inputs, among those on the device, an output can be computed in. A bucket's program has none."""
+        found = [] if bound.plan.buckets else [k for k in self.aliases.values() if k in donated]
         return tuple(sorted(self._given.index(k) for k in found))
-
-    def _padded(self, pad: Border) -> set[int]:
-        return {self._given[k] for k in pad.places}
 
     # Compiling
 

@@ -114,6 +114,8 @@ def _visible(op: XlaOp, rows: int, length: int, past: Array, lengths: Array) -> 
 
 def _mask(mask: Array, length: int) -> tuple[Array, Array, Array]:
     """Return the mask as bools or as an addend, and the keys that it reaches; later ones are unseen."""
+    if mask is not None and mask.shape[-1] > length:
+        mask = mask[..., :length]
     if mask is None:
         return None, None, None
     short = length - mask.shape[-1]
