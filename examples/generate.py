@@ -6,7 +6,8 @@
     python examples/generate.py --folder FOLDER "Once"      a folder that onnxruntime-genai's builder wrote
 
 `examples/verses` has a small model that has read the King James Bible. Keys and values of earlier tokens stay in one buffer for each
-layer: it is bound to the past and to the present, so that a step writes what is new and copies nothing.
+layer: it is bound to the past and to the present, so that a step writes what is new and copies nothing. The attention mask is as
+long as the buffers from the start, so that all steps have one shape.
 """
 
 import argparse
@@ -42,13 +43,14 @@ def generate(
     if not 0 < len(prompt) <= model["context_length"]:
         raise ValueError(f"the prompt has {len(prompt)} tokens; expected 1 to {model['context_length']}")
     room = min(len(prompt) + count - 1, model["context_length"])
-    binding, random = session.io_binding(), np.random.default_rng(seed)
+    binding, random, mask = session.io_binding(), np.random.default_rng(seed), np.zeros((1, room), np.int64)
     binding.bind_output("logits")
     bind_cache(binding, session, model["decoder"], room)
     tokens, seen = [*prompt], 0
     while (seen := seen + len(tokens)) <= room:
+        mask[0, :seen] = 1
         binding.bind_cpu_input("input_ids", np.array([tokens]))
-        binding.bind_cpu_input("attention_mask", np.ones((1, seen), np.int64))
+        binding.bind_cpu_input("attention_mask", mask)
         session.run_with_iobinding(binding)
         tokens = [choose(binding.get_outputs()[0].numpy()[0, -1], temperature, random)]
         yield tokens[0]

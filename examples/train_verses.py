@@ -92,31 +92,20 @@ def train(ids: torch.Tensor) -> Qwen2ForCausalLM:
     return model.eval()
 
 
-@torch.no_grad()
 def loss_of(model: Qwen2ForCausalLM, ids: torch.Tensor) -> float:
     """Return the mean loss of a token in blocks of LENGTH."""
     blocks = ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH)
-    return float(np.mean([model(input_ids=block[None], labels=block[None]).loss.item() for block in blocks]))
+    with torch.no_grad():
+        return float(np.mean([model(input_ids=block[None], labels=block[None]).loss.item() for block in blocks]))
 
 
 def export(checkpoint: Path, precision: str, *options: str) -> Path:
     """Export with onnxruntime-genai's builder, and return the model with its weights inside."""
     made = checkpoint.parent / precision
-    builder = [
-        sys.executable,
-        "-m",
-        "onnxruntime_genai.models.builder",
-        "-i",
-        checkpoint,
-        "-o",
-        made,
-        "-p",
-        precision,
-        "-e",
-        "cpu",
-    ]
+    builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-e", "cpu", "-p", precision]
+    folders = ["-i", str(checkpoint), "-o", str(made), "-c", str(checkpoint.parent / "cache")]
     extra = ["--extra_options", *options] if options else []
-    subprocess.run([*builder, "-c", checkpoint.parent / "cache", *extra], check=True, capture_output=True)
+    subprocess.run([*builder, *folders, *extra], check=True, capture_output=True)
     target = FOLDER / f"model_{precision}.onnx"
     onnx.save(onnx.load(made / "model.onnx"), target)
     return target
