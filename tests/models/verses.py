@@ -1,6 +1,6 @@
 """The small language model of examples/verses: tokens and losses of a session of ort_lite or of onnxruntime.
 
-    python -m tests.models.verses      writes tests/data/verses/prompts.json, which spares the tests the package tokenizers
+python -m tests.models.verses      writes tests/data/verses/prompts.json, which spares the tests the package tokenizers
 """
 
 import json
