@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_tokens_again(session: ort_lite.InferenceSession) 
 
 
 def test_temperature_weighs_the_tokens() -> None:
-    logits, random = np.float32([0, 1, 3]), np.random.default_rng(0)
+    logits, random = np.array([0, 1, 3], np.float32), np.random.default_rng(0)
     drawn = np.bincount([choose(logits, 2.0, random) for _ in range(4000)], minlength=3) / 4000
     shares = np.exp(logits / 2) / np.exp(logits / 2).sum()
     np.testing.assert_allclose(drawn, shares, atol=0.03)
