@@ -80,10 +80,10 @@ def test_the_cpu_provider_computes_in_the_memory_that_is_bound(
     binding = bound(session)
     binding.bind_output("d")
     binding.bind_ortvalue_output("s", OrtValue.ortvalue_from_numpy(target))
-    seen = []
-    monkeypatch.setattr(io_binding, "_fill", lambda name, target, result: seen.append((name, target is result)))
+    copied = []
+    monkeypatch.setattr(io_binding, "fill", lambda name, target, result: copied.append(name))
     session.run_with_iobinding(binding)
-    assert seen == [("s", True)]
+    assert copied == []
     assert target.tolist() == (A + B).tolist()
     assert binding.get_outputs()[0].numpy().tolist() == (A - B).tolist()
 
