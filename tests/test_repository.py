@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md", "examples/data/*/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md", "examples/*/*.md", "examples/data/*/*.md")
     for page in ROOT.glob(pattern)
 )
 INSTALL_ADVICE = [

@@ -1,5 +1,7 @@
 """Notebooks, run from top to bottom as a reader would: what they print is what their words say."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -47,6 +49,15 @@ def test_session_view() -> None:
     assert "compile_partitions" in trace
     assert "packed_weights" in memory
     assert view.startswith("<iframe srcdoc=")
+
+
+def test_generate() -> None:
+    _, tokens, likely, cache, sentences = outputs("generate.ipynb")
+    assert tokens.startswith("10 tokens: 'And'")
+    shares = [float(line.split()[-1]) for line in likely.splitlines()]
+    assert shares == sorted(shares, reverse=True)
+    assert re.findall(r"(\d+) of 64 rows", cache) == ["11", "12", "13", "14"]
+    assert len(set(re.findall(r"unto the king(.*)", sentences))) == 4
 
 
 def test_scale_simulation() -> None:

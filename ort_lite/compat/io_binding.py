@@ -147,7 +147,8 @@ class IOBinding:
         if device != CPU:
             provider_of(self._session._devices(), device)
         if buffer_ptr is None:
-            self._outputs[name], self._is_new = device, True
+            self._is_new = self._is_new or isinstance(self._outputs.get(name), OrtValue)
+            self._outputs[name] = device
             return
         if element_type is None or shape is None:
             raise InvalidArgument(f"output {name!r}: a buffer needs element_type= and shape= besides")

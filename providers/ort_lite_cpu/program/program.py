@@ -320,12 +320,14 @@ class Program:
     def _aimed(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
         """Return the targets in which outputs can be computed, by place: no input is there, or the one that is its alias."""
         aimed: dict[int, Array] = {}
-        starts = [*map(address_of, inputs)]
+        owners: dict[int, int] = {}
+        for j, start in enumerate(map(address_of, inputs)):
+            owners[start] = -1 if start in owners else j
         for k, (place, target) in enumerate(zip(self.output_places, targets, strict=True)):
             if target is None or place < self._input_count:
                 continue
             start = address_of(target)
-            if not start % ALIGNMENT and all(j == self.aliases.get(k) for j, other in enumerate(starts) if other == start):
+            if not start % ALIGNMENT and (start not in owners or owners[start] == self.aliases.get(k)):
                 aimed[place] = target
         return aimed
 
