@@ -57,7 +57,6 @@ class XlaTransfer:
                 return put(value, self._jax_device) if source == CPU else jax.device_put(value, self._sharding, may_alias=False)
 
 
-
 class AcceleratorTransfer(XlaTransfer):
     """A transfer whose copies to the CPU overlap, for devices with a memory of their own."""
 
