@@ -37,9 +37,9 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
-    def _run_on_devices(
+    def _run_bound(
         self,
-        names: Sequence[str],
+        names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
@@ -175,7 +175,7 @@ class IOBinding:
     # Running
 
     def run(self, run_options: RunOptions | None = None) -> None:
-        """Run the session with the bindings, as `InferenceSession.run_with_iobinding` does.
+        """Run the session with the bindings, as `InferenceSession.run_with_iobinding` does, which see for when it returns.
 
         Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
@@ -186,7 +186,7 @@ class IOBinding:
         wanted = self._device_outputs()
         results = self._run_in_place(given) if given and not wanted and run_options is None else None
         if results is None:
-            results = self._session._run_on_devices(list(self._outputs), self._inputs, run_options, wanted)
+            results = self._session._run_bound(list(self._outputs), self._inputs, run_options, wanted)
         made = dict(zip(self._outputs, results, strict=True))
         for name, target in targets.items():
             if target.device_tensor is None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         ComputesIntoMemory,
         ConsumesConstants,
         DefersCompile,
+        HasEvents,
         HasMachineImage,
         HasState,
         HoldsMemory,
@@ -37,6 +38,11 @@ def _has(one: object, name: str) -> bool:
 def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
     """Return True for a partition with `into_memory`."""
     return _has(one, "into_memory")
+
+
+def has_events(one: object) -> "TypeGuard[HasEvents]":
+    """Return True for a partition with `record`."""
+    return _has(one, "record")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":

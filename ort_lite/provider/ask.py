@@ -175,6 +175,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "shape_rules": (_lists_rules, "what @shape_rule makes"),
     "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
+    "wait_on_device": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
     "available_resource": (_resource, "a Resource of whole numbers, or None"),

@@ -4,10 +4,13 @@ A class that has the methods has the ability; nothing is registered. ort_lite ch
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
 from ort_lite.record import Record, field
+
+if TYPE_CHECKING:
+    from ort_lite.provider.transfers import SyncNotification
 
 
 class Holdings(TypedDict):
@@ -40,6 +43,18 @@ class ComputesIntoMemory(Protocol):
 
     def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]:
         """Run with outputs computed in `memory`, and return all outputs."""
+
+
+class HasEvents(Protocol):
+    """A partition on a device whose calls return before the device has finished.
+
+    After each call, ort-lite asks in the same thread for a notification of its completion. A bound run then returns at once;
+    `run` waits, and so does the first use of a result. An error that `wait_on_host` raises is reported with the name of the
+    partition. A partition with a state gets it as `state`.
+    """
+
+    def record(self, *state: Any) -> "SyncNotification":
+        """Return the completion of this thread's last call."""
 
 
 class TellsFacts(Protocol):

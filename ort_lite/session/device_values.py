@@ -29,14 +29,22 @@ def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
 
 
 def fetch(tensor: DeviceTensor) -> Array:
-    """Return a copy of a device tensor's elements on the CPU."""
+    """Return a copy of a device tensor's elements on the CPU, once its work is done. Raises the error of the work."""
+    require(tensor)
     (array,) = _mover(tensor.provider, tensor.dtype, tensor.shape, tensor.device, CPU)([tensor.value])
     found: Array = array
     return found
 
 
+def require(tensor: DeviceTensor) -> None:
+    """Wait for the work that makes a device tensor. Raises its error."""
+    if tensor.work is not None:
+        tensor.work.require()
+
+
 def fill(tensor: DeviceTensor, array: Array) -> None:
     """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
+    tensor.work = None
     if can_overwrite(tensor.provider):
         _overwrite(tensor, read_only(np.array(array, order="C", copy=None)), CPU)
     else:
@@ -49,6 +57,7 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     The value is copied over the tensor's memory if the transfer can overwrite; otherwise the tensor refers to the new value.
     `made` must have no other owner.
     """
+    tensor.work = made.work
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
     elif can_copy(_transfer(tensor.provider), made.device, tensor.device):
@@ -80,7 +89,9 @@ def can_overwrite(provider: ExecutionProvider) -> bool:
 
 
 def synchronize(tensors: Sequence[DeviceTensor]) -> None:
-    """Wait until the devices of the tensors have finished their work."""
+    """Wait until the devices of the tensors have finished their work. Raises the first error that nobody has been told."""
+    for work in [tensor.work for tensor in tensors if tensor.work is not None]:
+        work.wait()
     for provider in {id(tensor.provider): tensor.provider for tensor in tensors}.values():
         ask(provider, "sync", error=RuntimeException)
 

@@ -1,6 +1,7 @@
 """Runs with inputs or outputs in device memory. A value is copied only if its reader is on another device."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,17 @@ from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.results import KnownShapes
+from ort_lite.execute.waiting import InFlight
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
 from ort_lite.memory.session_memory import SessionMemory
+from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import can_copy, copies, transfers_of
 from ort_lite.provider.ask import format_answer, who
+from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.session.prepare import Prepared
@@ -40,7 +44,7 @@ _Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...]], R
 class ReadyOnDevices(Ready):
     """A compiled model with at least one provider on a device."""
 
-    __slots__ = ("_providers", "_shapes", "_steps", "_values")
+    __slots__ = ("_in_flight", "_providers", "_shapes", "_steps", "_values")
 
     def __init__(
         self, prepared: Prepared, events: Stream, session_memory: SessionMemory, workers: "Workers | None" = None
@@ -56,11 +60,47 @@ class ReadyOnDevices(Ready):
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
         made = partial(_link_steps, prepared, events, session_memory, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
+        self._in_flight = InFlight()
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
-        """Run the model. Inputs may be values on devices."""
+        """Run the model, once earlier runs that returned early are finished. Inputs may be values on devices."""
+        if run_options is not None and run_options.config(DISABLE_SYNC, "") == "1":
+            return self.run_bound(output_names, input_feed, run_options, {})
+        with _limited(run_options) as own:
+            self._in_flight.wait(own)
+            return self._run_anywhere(output_names, input_feed, own)
+
+    def run_bound(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+    ) -> list[Any]:
+        """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
+        with _limited(run_options) as own:
+            there = [tensor for x in feed.values() if (tensor := on_device(x)) is not None]
+            work = self._in_flight.begin([tensor.work for tensor in there if tensor.work is not None], own)
+            CURRENT.early = work
+            try:
+                outputs = self.run_on_devices(names, feed, own, wanted) if wanted else self._run_anywhere(names, feed, own)
+            finally:
+                CURRENT.early = None
+            self._in_flight.add(work)
+        for made in outputs:
+            if type(made) is DeviceTensor and work.is_open():
+                made.work = work
+        return outputs
+
+    def finish(self) -> None:
+        """Wait for the runs that returned early. Raises the first error that nobody has been told."""
+        self._in_flight.wait()
+
+    def _run_anywhere(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Any]:
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
             return self.run_on_devices(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options)
@@ -79,6 +119,8 @@ class ReadyOnDevices(Ready):
         there = [x for x in inputs if type(x) is DeviceTensor]
         homes = tuple(x.device if type(x) is DeviceTensor else None for x in inputs)
         steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
+        for tensor in there:
+            self._wait_for_input(tensor, run_options)
         values = [tensor.value for tensor in there]  # read now: the tensors may get other values during the run
         feed: Any = [*inputs, *values]  # the steps' own Feeds are `list`
         outputs = dict(zip(names, steps.run(None, feed, run_options), strict=True))
@@ -90,6 +132,12 @@ class ReadyOnDevices(Ready):
                     self._values[name], outputs[name], self._providers[device], shapes[name], seen
                 )
         return [outputs[name] for name in output_names or self._names]
+
+    def _wait_for_input(self, tensor: DeviceTensor, run_options: RunOptions | None) -> None:
+        """Let the session's provider, or else the host, wait for the work of another provider instance."""
+        mine = self._providers.get(tensor.device)
+        if tensor.work is not None and mine is not tensor.provider:
+            tensor.work.hand_over(mine, run_options)
 
     def wrap_runs(self, wrap: Callable[[Ready, lifecycle.Run], lifecycle.Run]) -> None:
         """Wrap the runs of all placements."""
@@ -120,6 +168,15 @@ class ReadyOnDevices(Ready):
             return put(fetch(made), provider)
         seen.add(id(x))
         return made
+
+
+def _limited(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
+    """Return the options of a run, with its timeout in force."""
+    if options is None or not options.timeout:
+        return nullcontext(options)
+    from ort_lite.options.deadline import limit_run
+
+    return limit_run(options, options.timeout)
 
 
 def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> Check:

@@ -12,6 +12,7 @@ from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
+from ort_lite.provider.provider import Device
 from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
@@ -103,9 +104,22 @@ class Ready:
             return outputs
         return self._select_outputs(output_names, outputs)
 
+    def run_bound(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+    ) -> list[Any]:
+        """Run the model. With a device, outputs in `wanted` stay there, and the run returns before it has finished."""
+        return self.run(names, feed, run_options)
+
+    def finish(self) -> None:
+        """Wait for runs that returned early: on the CPU, none does."""
+
     def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
         """Convert the inputs of a run that can be cancelled meanwhile."""
-        with as_in(run_options, CURRENT.watch):
+        with as_in(run_options, CURRENT.watch, CURRENT.work):
             return self._feeds(input_feed)
 
     def wrap_runs(self, wrap: Callable[["Ready", lifecycle.Run], lifecycle.Run]) -> None:

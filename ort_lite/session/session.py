@@ -201,21 +201,18 @@ class Session:
             return None
         return state.ready.run_into(input_feed, targets)
 
-    def _run_on_devices(
+    def _run_bound(
         self,
-        names: Sequence[str],
+        names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
     ) -> list[Any]:
-        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors."""
+        """Run the model and return before its devices have finished. Outputs in `wanted` stay there as DeviceTensors."""
         ready, feed = self._ready_for(feed, options)
-        if wanted:
-            from ort_lite.session.placed import ReadyOnDevices
-
-            if isinstance(ready, ReadyOnDevices):
-                return ready.run_on_devices(names, feed, options, wanted)
-        return ready.run(names, feed, options)
+        if isinstance(ready, Closed):
+            return ready.run(names, feed, options)
+        return ready.run_bound(names, feed, options, wanted)
 
     def _devices(self) -> dict[Device, ExecutionProvider]:
         """Return the session's devices with their first provider, the CPU included."""
@@ -254,10 +251,11 @@ class Session:
             if state.prepared is None:
                 return
             self._state = state.after_closing(failures)
-            forms = state.forms()
+            made, forms = state.made(), state.forms()
             state.session_memory.close()
         if state.workers is not None:
             state.workers.close()
+        failures += lifecycle.failures_of(ready.finish for ready in made)
         failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
         lifecycle.raise_first(failures)
 

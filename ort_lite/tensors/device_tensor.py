@@ -11,13 +11,15 @@ from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 class DeviceTensor:
     """A tensor on a device. `value` was created by the provider's DataTransfer or a partition.
 
-    It keeps the provider alive. Writing to the tensor may replace `value`, so always read the current one.
+    It keeps the provider alive. Writing to the tensor may replace `value`, so always read the current one. `work` is what the
+    device had not finished when the run that made the value returned (`ort_lite.execute.waiting.DeviceWork`), or None.
     """
 
-    __slots__ = ("__weakref__", "dtype", "provider", "shape", "value")
+    __slots__ = ("__weakref__", "dtype", "provider", "shape", "value", "work")
 
     def __init__(self, value: Any, provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]) -> None:
         self.value, self.provider, self.dtype, self.shape = value, provider, dtype, shape
+        self.work: Any = None
 
     @property
     def device(self) -> Device:
