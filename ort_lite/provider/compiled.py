@@ -4,13 +4,11 @@ A class that has the methods has the ability; nothing is registered. ort_lite ch
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.record import Record, field
-
-if TYPE_CHECKING:
-    from ort_lite.provider.transfers import SyncNotification
 
 
 class Holdings(TypedDict):
@@ -53,7 +51,7 @@ class HasEvents(Protocol):
     partition. A partition with a state gets it as `state`.
     """
 
-    def record(self, *state: Any) -> "SyncNotification":
+    def record(self, *state: Any) -> SyncNotification:
         """Return the completion of this thread's last call."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
     from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
-    from ort_lite.provider.transfers import SyncNotification
+    from ort_lite.provider.notifications import SyncNotification
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"

@@ -6,6 +6,7 @@ A class that has the method has the ability; nothing is registered. `memory` is 
 
 from typing import Any, Protocol
 
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.provider.provider import Device
 
 
@@ -18,20 +19,6 @@ class CopiesInto(Protocol):
 
     def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any:
         """Copy a value into `memory`, a handle of the allocator."""
-
-
-class SyncNotification(Protocol):
-    """The completion of work on a device."""
-
-    def wait_on_host(self) -> None:
-        """Block until the work is done. May be called any number of times, from any thread; raises the error of the work."""
-
-
-class Polls(SyncNotification, Protocol):
-    """A notification that knows if the work is done, so that the next run reports its error and forgets it without a wait."""
-
-    def is_done(self) -> bool:
-        """Return True if the work is done or has failed."""
 
 
 class CopiesAsync(Protocol):
