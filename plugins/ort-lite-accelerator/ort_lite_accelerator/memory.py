@@ -1,6 +1,7 @@
 """The card's memory: regions that the host cannot read, tensors in them, and copies in and out."""
 
 import weakref
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.allocators import ArenaAllocator, Chunk, Scratch
 from ort_lite.provider import CPU, Device
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 
 class CardRegion:
@@ -35,23 +37,48 @@ class CardDriver:
 
 
 class CardTensor:
-    """A tensor in the card's memory."""
+    """A tensor in the card's memory.
 
-    __slots__ = ("__weakref__", "dtype", "memory", "shape")
+    `work` is the work in a queue that writes it, or None. A result has no memory and no shape before `become`.
+    """
 
-    def __init__(self, memory: Chunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.memory, self.dtype, self.shape = memory, dtype, shape
+    __slots__ = ("__weakref__", "_shape", "_source", "dtype", "memory", "work")
+
+    def __init__(self, memory: Chunk | None, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> None:
+        self.memory, self.dtype, self._shape = memory, dtype, shape
+        self.work: CardWork | None = None
+        self._source: CardTensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape. That of a result is known when the card has computed it."""
+        if self._shape is None and self.work is not None:
+            self.work.wait_on_host()
+        assert self._shape is not None
+        return self._shape
 
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
+    def become(self, made: "CardTensor") -> None:
+        """Take over the memory of a tensor that the card has just written."""
+        self.memory, self.dtype, self._shape, self._source = made.memory, made.dtype, made.shape, made
 
-def on_card(x: CardTensor) -> Array:
-    """Return a tensor as the card's kernels and its copy engine see it. No copy."""
+
+def view(x: CardTensor) -> Array:
+    """Return a tensor as the card's kernels see it, whatever work is still queued. No copy."""
+    assert x.memory is not None
     region: CardRegion = x.memory.data
     return np.ndarray(x.shape, x.dtype, region._bytes)
+
+
+def on_card(x: CardTensor) -> Array:
+    """Return a tensor as the card's copy engine sees it, once the work that writes it is done. No copy."""
+    if x.work is not None:
+        x.work.wait_on_host()
+    return view(x)
 
 
 def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
@@ -63,15 +90,15 @@ def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Ca
     made = CardTensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
     if given is None:
         weakref.finalize(made, arena.free, made.memory).atexit = False
-    on_card(made)[...] = array
+    view(made)[...] = array
     return made
 
 
 class CardTransfer:
     """Copies between the host and one card, and within the card."""
 
-    def __init__(self, arena: ArenaAllocator) -> None:
-        self._arena = arena
+    def __init__(self, arena: ArenaAllocator, queue: CardQueue) -> None:
+        self._arena, self._queue = arena, queue
 
     def can_copy(self, source: Device, destination: Device) -> bool:
         """Return True if source and destination are the host and this card, or this card twice."""
@@ -87,13 +114,22 @@ class CardTransfer:
         return store(value, self._arena, memory)
 
     def overwrite(self, value: Any, source: Device, destination: Device, target: CardTensor) -> None:
-        """Copy a value into an existing tensor: an OrtValue that is updated, or an output bound to one."""
-        on_card(target)[...] = value if source == CPU else on_card(value)
+        """Copy a value into an existing tensor, after the work that reads it: an OrtValue that is updated, or a bound output.
+
+        A copy within the card is work of the queue. A copy of the host's memory is waited for.
+        """
+        after = [x.work for x in (value, target) if isinstance(x, CardTensor) and x.work is not None]
+        seen = (lambda: value) if source == CPU else partial(view, value)
+        target.work = self._queue.submit(lambda: np.copyto(view(target), seen()), after)
+        if source == CPU:
+            target.work.wait_on_host()
 
 
 class CardStream(Scratch):
-    """The state of one thread: scratch memory on the card, as large as its largest instruction needs."""
+    """The state of one thread: scratch memory on the card, as large as its largest instruction needs, and its last work."""
+
+    work: CardWork | None = None
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
         """Return an uninitialized float32 array of a shape in scratch memory."""
-        return on_card(CardTensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))
+        return view(CardTensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))

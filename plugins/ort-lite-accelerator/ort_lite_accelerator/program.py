@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from time import perf_counter_ns
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store
+from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store, view
 from ort_lite_accelerator.operators import OWN
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 CONVOLUTIONS = ("Conv", "FusedConv")
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -120,11 +122,14 @@ def _settings(node: Node) -> dict[str, Any]:
 
 
 class CardExecutable:
-    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
+    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams.
 
-    def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
+    A call queues the program and returns. `absorbed` are constants that the session need not keep.
+    """
+
+    def __init__(self, program: CardProgram, arena: ArenaAllocator, queue: CardQueue, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
-        self._arena = arena
+        self._arena, self._queue = arena, queue
         self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> CardStream:
@@ -139,16 +144,32 @@ class CardExecutable:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
     def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
-        """Run the program and write outputs into chunks that ort_lite allocated from the arena.
+        """Queue the program, which writes outputs into chunks that ort_lite allocated from the arena.
 
-        An output without a chunk, because its size was not known before the run, allocates its own.
+        An output without a chunk, because its size was not known before the run, allocates its own. A profiled call waits.
         """
-        given = dict(zip(self.program.outputs, memory, strict=True))
-        events = run_events()
+        results = [CardTensor(chunk, np.dtype(np.float32), None) for chunk in memory]
+        events, after = run_events(), [x.work for x in inputs if x.work is not None]
+        state.work = work = self._queue.submit(partial(self.execute, list(inputs), results, state, events), after)
+        for result in results:
+            result.work = work
+        if events is not None:
+            work.wait_on_host()
+        return results
+
+    def record(self, state: CardStream) -> CardWork:
+        """Return the completion of the stream's last call."""
+        assert state.work is not None
+        return state.work
+
+    def execute(self, inputs: list[CardTensor], results: list[CardTensor], state: CardStream, events: Any) -> None:
+        """Run the program on the queue's thread."""
+        given = {k: result.memory for k, result in zip(self.program.outputs, results, strict=True)}
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin = perf_counter_ns()
-            arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            self._queue.launch()
+            arrays = [None if k < 0 else view(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
             values[one.result] = store(np.asarray(y, np.float32), self._arena, given.get(one.result))
@@ -157,7 +178,8 @@ class CardExecutable:
                 events.kernel(one.name, begin, perf_counter_ns(), about)
             for k in one.last:
                 del values[k]
-        return [values[k] for k in self.program.outputs]
+        for k, result in zip(self.program.outputs, results, strict=True):
+            result.become(values[k])
 
     def to_bytes(self) -> bytes:
         """Serialize the program with its constants."""

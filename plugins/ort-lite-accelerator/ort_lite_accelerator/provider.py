@@ -18,10 +18,12 @@ from ort_lite.provider import (
     Resource,
 )
 from ort_lite.provider.accelerators import Format, claim_units, count
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
 from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
@@ -33,21 +35,26 @@ FORMAT = Format("npu-program", 1, 0)
 class AcceleratorExecutionProvider(ExecutionProvider):
     """An execution provider for a card that runs float32 image networks.
 
-    Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB).
+    Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB);
+    kernel_ms, the milliseconds that each kernel takes longer (default: 0), to try out work that the card has not finished.
     """
 
     name: ClassVar[str] = "AcceleratorExecutionProvider"
     default: ClassVar[bool] = False
     concurrency: ClassVar[str] = "per-thread"
 
-    def __init__(self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, **unknown: Any) -> None:
+    def __init__(
+        self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, kernel_ms: int | str = 0, **unknown: Any
+    ) -> None:
         super().__init__(**unknown)
-        self._options = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
+        given = {"device_id": device_id, "mem_limit": mem_limit, "kernel_ms": kernel_ms}
+        self._options = {option: count(self, option, value) for option, value in given.items()}
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
         self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=CardDriver())
-        self._transfer = CardTransfer(self._arena)
+        self._queue = CardQueue(self._options["kernel_ms"])
+        self._transfer = CardTransfer(self._arena, self._queue)
 
     def get_options(self) -> dict[str, Any]:
         """Return the options in effect."""
@@ -93,7 +100,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""
-        return [CardExecutable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
+        return [CardExecutable(compile_program(p), self._arena, self._queue, p.constants) for p in partitions]
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
@@ -102,7 +109,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
         """Load a compiled partition that `serialize` wrote."""
-        return CardExecutable(CardProgram.from_bytes(data), self._arena)
+        return CardExecutable(CardProgram.from_bytes(data), self._arena, self._queue)
 
     def compatibility(self) -> str:
         """Return the format of saved programs."""
@@ -121,3 +128,13 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def data_transfer(self) -> CardTransfer:
         """Return the object that copies to and from the card."""
         return self._transfer
+
+    def sync(self) -> None:
+        """Wait until the card has done all its work."""
+        self._queue.drain()
+
+    def wait_on_device(self, notification: SyncNotification) -> bool:
+        """Let the queue wait for work of another queue."""
+        if isinstance(notification, CardWork):
+            self._queue.submit(lambda: None, [notification])
+        return isinstance(notification, CardWork)

@@ -327,7 +327,7 @@ def test_two_sessions_on_two_cards() -> None:
     for _ in range(2):
         for made, text in ((chain, CHAIN), (residual, RESIDUAL)):
             np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
-    assert residual.get_provider_options()[NAME] == {"device_id": 1, "mem_limit": 1 << 30}
+    assert residual.get_provider_options()[NAME] == {"device_id": 1, "mem_limit": 1 << 30, "kernel_ms": 0}
 
 
 def test_a_session_with_both_cards_takes_values_through_the_host() -> None:
