@@ -112,9 +112,13 @@ class DeviceWork:
         if many:
             wait_for_device(partial(self._finish, MOST_EVENTS // 2), CURRENT.options, "its devices")
 
+    def is_pending(self) -> bool:
+        """Return True if nobody has waited for all of it yet."""
+        return bool(self._events or self._after)
+
     def is_open(self) -> bool:
         """Return True if nobody has waited for all of it yet, or it failed."""
-        return bool(self._events or self._after or self.failure is not None)
+        return self.is_pending() or self.failure is not None
 
     def is_done(self) -> bool:
         """Return True if no wait for it would block."""
@@ -122,7 +126,7 @@ class DeviceWork:
 
     def finish(self, options: RunOptions | None = None) -> Failure | None:
         """Wait for all of it and return the first failure. Raises RunTerminated."""
-        if self._events or self._after:
+        if self.is_pending():
             wait_for_device(self._finish, options, "its devices")
         return self.failure
 
@@ -166,9 +170,9 @@ class DeviceWork:
         if failure is not None and not failure.told:
             raise failure.tell()
 
-    def require(self) -> None:
-        """Wait for all of it, to read a result. Raises the first error, however often it has been raised."""
-        if (failure := self.finish()) is not None:
+    def require(self, options: RunOptions | None = None) -> None:
+        """Wait for all of it, to read a result. Raises the first error, however often it has been raised, and RunTerminated."""
+        if (failure := self.finish(options)) is not None:
             raise failure.tell()
 
 
@@ -180,13 +184,17 @@ class InFlight:
         self._changing = locks.lock()
 
     def begin(self, after: Iterable[DeviceWork], options: RunOptions | None) -> DeviceWork:
-        """Return the work of a run that begins. Raises the first error of earlier runs that nobody has been told.
+        """Return the work of a run that begins, and reads what `after` makes.
 
-        Does not wait for them, unless too many are in flight.
+        Raises the first error of earlier runs that nobody has been told, and that of an input. Does not wait for them, unless too
+        many are in flight.
         """
         works = list(self._works)
         done = list(takewhile(DeviceWork.is_done, works))
         self._wait(done or works[: max(0, len(works) - MOST_IN_FLIGHT + 1)], options)
+        after = list(after)
+        for failure in [work.failure for work in after if work.failure is not None]:
+            raise failure.tell()
         return DeviceWork(after)
 
     def add(self, work: DeviceWork) -> None:

@@ -44,6 +44,7 @@ def require(tensor: DeviceTensor) -> None:
 
 def fill(tensor: DeviceTensor, array: Array) -> None:
     """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
+    _wait_for_readers(tensor)
     tensor.work = None
     if can_overwrite(tensor.provider):
         _overwrite(tensor, read_only(np.array(array, order="C", copy=None)), CPU)
@@ -57,6 +58,7 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     The value is copied over the tensor's memory if the transfer can overwrite; otherwise the tensor refers to the new value.
     `made` must have no other owner.
     """
+    _wait_for_readers(tensor)
     tensor.work = made.work
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
@@ -94,6 +96,13 @@ def synchronize(tensors: Sequence[DeviceTensor]) -> None:
         work.wait()
     for provider in {id(tensor.provider): tensor.provider for tensor in tensors}.values():
         ask(provider, "sync", error=RuntimeException)
+
+
+def _wait_for_readers(tensor: DeviceTensor) -> None:
+    """Wait for runs of other provider instances that read the tensor. Their errors are told elsewhere."""
+    for work in tensor.readers:
+        work.finish()
+    tensor.readers = []
 
 
 def _overwrite(tensor: DeviceTensor, x: Any, source: Device) -> None:

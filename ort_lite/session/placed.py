@@ -16,7 +16,7 @@ from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.results import KnownShapes
-from ort_lite.execute.waiting import InFlight
+from ort_lite.execute.waiting import DeviceWork, InFlight
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
@@ -70,6 +70,8 @@ class ReadyOnDevices(Ready):
             return self.run_bound(output_names, input_feed, run_options, {})
         with _limited(run_options) as own:
             self._in_flight.wait(own)
+            for work in _works_of(input_feed):
+                work.require(own)
             return self._run_anywhere(output_names, input_feed, own)
 
     def run_bound(
@@ -81,14 +83,16 @@ class ReadyOnDevices(Ready):
     ) -> list[Any]:
         """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
         with _limited(run_options) as own:
-            there = [tensor for x in feed.values() if (tensor := on_device(x)) is not None]
-            work = self._in_flight.begin([tensor.work for tensor in there if tensor.work is not None], own)
+            work = self._in_flight.begin(_works_of(feed), own)
             CURRENT.early = work
             try:
                 outputs = self.run_on_devices(names, feed, own, wanted) if wanted else self._run_anywhere(names, feed, own)
             finally:
                 CURRENT.early = None
             self._in_flight.add(work)
+        for tensor in _there(feed):
+            if self._providers.get(tensor.device) is not tensor.provider:
+                tensor.readers = [one for one in (*tensor.readers, work) if one.is_pending()]
         for made in outputs:
             if type(made) is DeviceTensor and work.is_open():
                 made.work = work
@@ -101,7 +105,7 @@ class ReadyOnDevices(Ready):
     def _run_anywhere(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
-        if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
+        if _there(input_feed):
             return self.run_on_devices(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options)
 
@@ -168,6 +172,16 @@ class ReadyOnDevices(Ready):
             return put(fetch(made), provider)
         seen.add(id(x))
         return made
+
+
+def _there(feed: Any) -> list[DeviceTensor]:
+    """Return the values of a feed that are on devices."""
+    return [tensor for x in getattr(feed, "values", tuple)() if (tensor := on_device(x)) is not None]
+
+
+def _works_of(feed: Any) -> list[DeviceWork]:
+    """Return the work on devices that the values of a feed come from."""
+    return [tensor.work for tensor in _there(feed) if tensor.work is not None]
 
 
 def _limited(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:

@@ -39,7 +39,7 @@ class CardDriver:
 class CardTensor:
     """A tensor in the card's memory.
 
-    `work` is the work in a queue that writes it, or None. A result has no memory and no shape before `become`.
+    `work` is the work in a queue that writes it, or None. A result may have no memory and no shape before `become`.
     """
 
     __slots__ = ("__weakref__", "_shape", "_source", "dtype", "memory", "work")
@@ -51,7 +51,7 @@ class CardTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape. That of a result is known when the card has computed it."""
+        """The shape. If it does not follow from those of the inputs, it is known when the card has computed the tensor."""
         if self._shape is None and self.work is not None:
             self.work.wait_on_host()
         assert self._shape is not None
@@ -87,9 +87,10 @@ def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Ca
     The copy goes into the chunk that ort_lite allocated and will free, if there is one. Otherwise it goes into a new chunk, which is
     freed with the tensor.
     """
-    made = CardTensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
+    memory = given or arena.allocate(array.nbytes)
+    made = CardTensor(memory, array.dtype, array.shape)
     if given is None:
-        weakref.finalize(made, arena.free, made.memory).atexit = False
+        weakref.finalize(made, arena.free, memory).atexit = False
     view(made)[...] = array
     return made
 

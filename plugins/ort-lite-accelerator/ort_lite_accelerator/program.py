@@ -41,16 +41,20 @@ class CardInstruction(NamedTuple):
 
 
 class CardProgram(NamedTuple):
-    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect."""
+    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect.
+
+    `shapes` are those of the outputs: for each axis its size, or the input and axis that have the same. None if only a run tells.
+    """
 
     inputs: list[int]
     outputs: list[int]
     instructions: list[CardInstruction]
     constants: dict[int, Array]
+    shapes: Sequence[Sequence[int | Sequence[int]] | None] = ()
 
     def to_bytes(self) -> bytes:
         """Serialize the program."""
-        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
+        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions, self.shapes]).encode(), np.uint8)
         file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
         np.savez(file, allow_pickle=False, head=head, **arrays)
         return file.getvalue()
@@ -59,9 +63,9 @@ class CardProgram(NamedTuple):
     def from_bytes(cls, data: bytes) -> "CardProgram":
         """Deserialize a program that `to_bytes` wrote."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
-            inputs, outputs, rows = json.loads(file["head"].tobytes())
+            inputs, outputs, rows, shapes = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
-        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants)
+        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants, shapes)
 
 
 class _Numbers:
@@ -99,7 +103,16 @@ def compile_program(partition: Partition) -> CardProgram:
     for row in reversed(rows):
         row.last.extend({*row.operands, row.result} - kept)
         kept.update(row.last)
-    return CardProgram(inputs, outputs, rows, numbers.constants)
+    return CardProgram(
+        inputs, outputs, rows, numbers.constants, [_shape(value, partition.inputs) for value in partition.outputs]
+    )
+
+
+def _shape(value: Value, inputs: Sequence[Value]) -> list[int | Sequence[int]] | None:
+    """Return the shape of an output as `CardProgram.shapes` has it."""
+    found = {dim: (k, axis) for k, x in enumerate(inputs) for axis, dim in enumerate(x.shape or ())}
+    dims = None if value.shape is None else [dim if isinstance(dim, int) else found.get(dim) for dim in value.shape]
+    return None if dims is None or None in dims else [dim for dim in dims if dim is not None]
 
 
 def _pack(w: Array, groups: int) -> Array:
@@ -148,7 +161,9 @@ class CardExecutable:
 
         An output without a chunk, because its size was not known before the run, allocates its own. A profiled call waits.
         """
-        results = [CardTensor(chunk, np.dtype(np.float32), None) for chunk in memory]
+        results = [
+            CardTensor(chunk, np.dtype(np.float32), shape) for chunk, shape in zip(memory, self._shapes(inputs), strict=True)
+        ]
         events, after = run_events(), [x.work for x in inputs if x.work is not None]
         state.work = work = self._queue.submit(partial(self.execute, list(inputs), results, state, events), after)
         for result in results:
@@ -156,6 +171,13 @@ class CardExecutable:
         if events is not None:
             work.wait_on_host()
         return results
+
+    def _shapes(self, inputs: Sequence[CardTensor]) -> list[tuple[int, ...] | None]:
+        """Return the shapes of the outputs, as far as they follow from those of the inputs."""
+        return [
+            None if shape is None else tuple(dim if isinstance(dim, int) else inputs[dim[0]].shape[dim[1]] for dim in shape)
+            for shape in self.program.shapes
+        ]
 
     def record(self, state: CardStream) -> CardWork:
         """Return the completion of the stream's last call."""
