@@ -258,10 +258,31 @@ class BadDeviceProvider(BadProvider):
         return {"defect": self.defect, "device_id": self.device_id}
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        return [partial(_boxed, Compiled(partition, self)) for partition in partitions]
+        made = [partial(_boxed, Compiled(partition, self)) for partition in partitions]
+        return [Recorded(one) for one in made] if self.defect == "notifies once" else made
 
     def data_transfer(self) -> DataTransfer | None:
         return None if self.defect == "has no transfer" else BoxTransfer(self.defect, self.device)
+
+
+class Recorded:
+    """Its notification can be waited for once."""
+
+    def __init__(self, call: Any) -> None:
+        self.call, self.waited = call, False
+
+    def __call__(self, inputs: Sequence["Box"]) -> list["Box"]:
+        self.waited = False
+        made: list[Box] = self.call(inputs)
+        return made
+
+    def record(self) -> "Recorded":
+        return self
+
+    def wait_on_host(self) -> None:
+        if self.waited:
+            raise ValueError("the event is gone")
+        self.waited = True
 
 
 def _boxed(compiled: Compiled, inputs: Sequence["Box"]) -> list["Box"]:
@@ -344,6 +365,7 @@ DEVICE_DEFECTS = {
     "makes vectors of numbers on the way": "transfer",
     "gives no copy": "transfer",
     "computes in its input": "handles",
+    "notifies once": "events",
     "is always on the first device": "devices",
 }
 """As above, of the provider with a device."""

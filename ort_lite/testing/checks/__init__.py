@@ -6,6 +6,7 @@ All checks use a provider through sessions, as users do, and compare it with the
 from collections.abc import Callable
 
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
+from ort_lite.testing.checks.events import events
 from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
@@ -32,6 +33,7 @@ ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     inputs_untouched,
     outputs_owned,
     handles,
+    events,
     statelessness,
     threads,
     instances,

@@ -18,7 +18,7 @@ def handles(kit: Kit) -> list[Finding]:
     """
     found = []
     for name, session, feed in _sessions(kit):
-        for partition, compiled in _whole(kit, session, feed):
+        for partition, compiled in device_partitions(kit, session, feed):
             texts = call_for(partial(_problems, partition, compiled, feed))
             texts = [format_exception(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
@@ -37,7 +37,7 @@ def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
             yield case.name, session, case.feeds[0]
 
 
-def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
+def device_partitions(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
     """Return the partitions on a device whose inputs are all inputs of the model."""
     provider, prepared = kit.host.provider(session), session._stage_results
     if provider.device == CPU:

@@ -48,7 +48,7 @@ class OnnxRuntimeHost(Host):
     name: ClassVar[str] = "onnxruntime"
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
-        "handles": "it calls compiled partitions itself, without a session",
+        **dict.fromkeys(("handles", "events"), "it calls compiled partitions itself, without a session"),
         "saved": "it saves and loads models with ort-lite",
     }
     aliases: ClassVar[Mapping[str, str]] = {DEFAULT: OWN}
