@@ -1,5 +1,6 @@
 """A provider that keeps everything, and, one at a time, defects to plant in it."""
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import memset
@@ -259,20 +260,20 @@ class BadDeviceProvider(BadProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         made = [partial(_boxed, Compiled(partition, self)) for partition in partitions]
-        return [Recorded(one) for one in made] if self.defect == "notifies once" else made
+        return [Recorded(one) for one in made] if self.defect == "notifies the caller alone" else made
 
     def data_transfer(self) -> DataTransfer | None:
         return None if self.defect == "has no transfer" else BoxTransfer(self.defect, self.device)
 
 
 class Recorded:
-    """Its notification can be waited for once."""
+    """Its notification can be waited for by the thread that called."""
 
     def __init__(self, call: Any) -> None:
-        self.call, self.waited = call, False
+        self.call, self.thread = call, 0
 
     def __call__(self, inputs: Sequence["Box"]) -> list["Box"]:
-        self.waited = False
+        self.thread = threading.get_ident()
         made: list[Box] = self.call(inputs)
         return made
 
@@ -280,9 +281,8 @@ class Recorded:
         return self
 
     def wait_on_host(self) -> None:
-        if self.waited:
-            raise ValueError("the event is gone")
-        self.waited = True
+        if threading.get_ident() != self.thread:
+            raise ValueError("this thread has no event")
 
 
 def _boxed(compiled: Compiled, inputs: Sequence["Box"]) -> list["Box"]:
@@ -365,7 +365,7 @@ DEVICE_DEFECTS = {
     "makes vectors of numbers on the way": "transfer",
     "gives no copy": "transfer",
     "computes in its input": "handles",
-    "notifies once": "events",
+    "notifies the caller alone": "events",
     "is always on the first device": "devices",
 }
 """As above, of the provider with a device."""

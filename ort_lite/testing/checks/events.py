@@ -1,7 +1,7 @@
 """Checks of work that a device has not finished: bound runs, which return early, and notifications."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from ort_lite.provider.abilities import has_events, has_state
 from ort_lite.provider.provider import CPU, Partition
+from ort_lite.session.device_values import fetch
+from ort_lite.tensors.device_tensor import DeviceTensor
 from ort_lite.testing.checks.handles import device_partitions
 from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions, run_copy
 from ort_lite.testing.kit import Finding, Kit, copy_feed
@@ -45,27 +47,22 @@ def _bound_runs(session: Any, feed: Mapping[str, Any], device: Any) -> Iterator[
     """Yield a problem if bound runs in flight do not give what each gives by itself."""
     feeds = [_varied(feed, k) for k in range(RUNS)]
     expected = [run_copy(session, one) for one in feeds]
-    bindings, given = [], copy_feed(feed)
+    outputs = {output.name: output.type for output in session.get_outputs()}
+    wanted = {name: device for name, type_ in outputs.items() if type_.startswith("tensor(") and type_ != "tensor(string)"}
+    made, given = [], copy_feed(feed)
     for one in feeds:
-        binding = session.io_binding()
         for name, array in given.items():
             array[...] = one[name]
-            binding.bind_cpu_input(name, array)
-        for output in session.get_outputs():
-            there = output.type.startswith("tensor(") and output.type != "tensor(string)"
-            binding.bind_output(output.name, *((device.kind, device.id) if there else ("cpu",)))
-        session.run_with_iobinding(binding)
-        bindings.append(binding)
+        made.append(session._run_bound(list(outputs), given, None, wanted))
         for array in given.values():
             array[...] = np.ones((), array.dtype)
-    for k, (binding, wanted) in enumerate(zip(bindings, expected, strict=True)):
-        binding.synchronize_outputs()
-        if _bits(binding.copy_outputs_to_cpu()) != _bits(wanted):
+    for k, (results, alone) in enumerate(zip(made, expected, strict=True)):
+        if _bits(fetch(x) if isinstance(x, DeviceTensor) else x for x in results) != _bits(alone):
             yield f"bound run {k + 1} of {RUNS} in flight gives another result than `run`"
             return
 
 
-def _bits(results: Any) -> list[bytes]:
+def _bits(results: Iterable[Any]) -> list[bytes]:
     return [np.asarray(result).tobytes() for result in results]
 
 

@@ -621,12 +621,6 @@ def results_of_all_calls_in_one_chunk(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug("events", "Relu")
-def no_notification_without_a_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CardExecutable, "record", lambda self, state: state.work if state.work.is_done() else None)
-    patch.setattr(CardQueue, "launch", lambda self: sleep(0.01))
-
-
-@bug("events", "Relu")
 def notifications_for_the_thread_that_called_alone(patch: pytest.MonkeyPatch) -> None:
     right = CardWork.wait_on_host
     main = threading.get_ident()
