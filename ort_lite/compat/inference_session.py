@@ -130,7 +130,10 @@ class InferenceSession(Session):
     def run_with_iobinding(
         self, iobinding: "IOBinding", run_options: "RunOptions | None" = None, *, timeout: float | None = None
     ) -> None:
-        """Run with bound inputs and outputs.
+        """Run with bound inputs and outputs. Returns when the work is queued, although a device may not have finished it.
+
+        Reading a result waits for it, and an error of a device surfaces at the next wait (docs/concurrency.md). Bound arrays may be
+        overwritten when the call returns. The run entry "disable_synchronize_execution_providers" set to "0" makes it wait.
 
         Results are in `iobinding.get_outputs()` and in the memory of bound outputs, which a cancelled run may have written in
         part. `timeout` is in seconds, as in `run`.
