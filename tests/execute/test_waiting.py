@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,10 +106,14 @@ class Called:
         future = self.local.last = self.lane.queue.submit(
             lambda: self.lane.compute(self.partition, [x.array() for x in inputs])
         )
-        return [Later(self.lane.queue.submit(lambda k=k: future.result()[k])) for k in range(len(self.partition.outputs))]
+        return [Later(self.lane.queue.submit(partial(_pick, future, k))) for k in range(len(self.partition.outputs))]
 
     def record(self) -> Any:
         return self.lane.record(self)
+
+
+def _pick(future: "Future[Any]", k: int) -> Any:
+    return future.result()[k]
 
 
 class OtherLane(Lane):

@@ -474,8 +474,9 @@ def freed_twice(patch: pytest.MonkeyPatch) -> None:
 @bug("claims", "Relu")
 def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
     def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        made = CardTensor(arena.allocate(max(array.nbytes - 1, 0)), array.dtype, array.shape)
-        weakref.finalize(made, arena.free, made.memory).atexit = False
+        chunk = arena.allocate(max(array.nbytes - 1, 0))
+        made = CardTensor(chunk, array.dtype, array.shape)
+        weakref.finalize(made, arena.free, chunk).atexit = False
         on_card(made)[...] = array
         return made
 

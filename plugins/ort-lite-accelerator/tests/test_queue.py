@@ -19,7 +19,7 @@ from tests.threads import join
 STEP = """<ir_version: 8, opset_import: ["": 17]> main (float[N,2] x) => (float[N,2] y)
     <float[2,2] w = {0, 2, 1, 0}> { y = MatMul(x, w) }"""
 BROKEN = r"AcceleratorExecutionProvider_0 \(AcceleratorExecutionProvider.*\) failed: ZeroDivisionError: the card is broken"
-X = np.float32([[1, 3]])
+X = np.array([[1, 3]], np.float32)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def run_and_wait(made: ort_lite.InferenceSession, binding: ort_lite.IOBinding) -
 
 def step(x: Any, times: int = 1) -> Any:
     for _ in range(times):
-        x = x @ np.float32([[0, 2], [1, 0]])
+        x = x @ np.array([[0, 2], [1, 0]], np.float32)
     return x
 
 
@@ -69,9 +69,18 @@ def test_chained_bound_runs_copy_nothing_and_return_before_the_card_has_begun(
 ) -> None:
     card, copies = AcceleratorExecutionProvider(), list[str]()
     made, value = session(card), ort_lite.OrtValue.on(card, X)
-    for name in ("copy", "copy_into", "overwrite"):
+
+    def counting(name: str) -> Any:
         right = getattr(CardTransfer, name)
-        monkeypatch.setattr(CardTransfer, name, lambda *given, r=right, n=name: (copies.append(n), r(*given))[1])
+
+        def counted(*given: Any) -> Any:
+            copies.append(name)
+            return right(*given)
+
+        return counted
+
+    for name in ("copy", "copy_into", "overwrite"):
+        monkeypatch.setattr(CardTransfer, name, counting(name))
     binding = bound(made)
     for _ in range(10):
         binding.bind_ortvalue_input("x", value)
