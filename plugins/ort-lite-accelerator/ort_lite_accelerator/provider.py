@@ -28,7 +28,7 @@ from ort_lite_accelerator.queue import CardQueue, CardWork
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
 """The card: operations per second, seconds per launch, seconds and bytes per second of copies."""
-FORMAT = Format("npu-program", 1, 0)
+FORMAT = Format("npu-program", 2, 0)
 """The format of saved programs, which every card can load."""
 
 
