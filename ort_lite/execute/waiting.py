@@ -10,7 +10,7 @@ from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, forma
 from ort_lite.memory import locks
 from ort_lite.native.threads import start
 from ort_lite.options.options import RunOptions
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, name_errors
 from ort_lite.provider.current import CURRENT, as_in
 from ort_lite.provider.provider import ExecutionProvider
 
@@ -80,7 +80,10 @@ class Event(NamedTuple):
     def is_done(self) -> bool:
         """Return True if a wait would not block. False if the notification does not know."""
         known = getattr(self.notification, "is_done", None)
-        return known is not None and bool(known())
+        if known is None:
+            return False
+        with name_errors(f"{self.step}: is_done"):
+            return bool(known())
 
 
 class Failure:

@@ -263,3 +263,46 @@ def test_an_error_in_a_body_names_the_body_s_partition() -> None:
     lane.compute = broken
     with pytest.raises(RuntimeException, match=r"\(LaneExecutionProvider\) failed: OSError: lost"):
         session(TURNS, lane).run(None, {"x": X})
+
+
+@pytest.mark.parametrize("answer", [None, "yes", 3])
+def test_a_wait_on_the_device_is_yes_or_no(answer: Any) -> None:
+    lane = Lane(waits=answer)
+    with pytest.raises(ProviderError, match=r"LaneExecutionProvider: wait_on_device .*expected True or False"):
+        session(ONE, lane).run(None, {"x": X})
+
+
+def test_an_error_of_is_done_names_the_partition() -> None:
+    class Unknown(Notification):
+        def is_done(self) -> bool:
+            raise OSError("no such event")
+
+    lane = Lane()
+    lane.record = lambda called: Unknown(called.local.last)
+    made = session(ONE, lane)
+    binding = bound(made)
+    made.run_with_iobinding(binding)
+    with pytest.raises(
+        RuntimeException, match=r"LaneExecutionProvider_0 \(LaneExecutionProvider\): is_done failed: OSError: no such"
+    ):
+        made.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    made.run(None, {"x": X})
+    made.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], -X)
+
+
+def test_a_failed_value_is_handed_out_by_nobody() -> None:
+    lane = Lane()
+
+    def broken(partition: Any, inputs: Any) -> Any:
+        raise OSError("lost")
+
+    lane.compute = broken
+    made = session(ONE, lane)
+    binding = bound(made)
+    made.run_with_iobinding(binding)
+    (value,) = binding.get_outputs()
+    for read in (value.numpy, value.to_dlpack, value.numpy):
+        with pytest.raises(RuntimeException, match="OSError: lost"):
+            read()
