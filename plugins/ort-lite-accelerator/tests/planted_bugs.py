@@ -396,9 +396,17 @@ def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CardExecutable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
 
 
+def _at_once(queue: CardQueue, call: Callable[[], object], after: Sequence[CardWork] = ()) -> CardWork:
+    """Do the work of each thread at once, beside that of others."""
+    work = CardWork(call, after)
+    work.run()
+    return work
+
+
 @bug("threads", "Conv")
 def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     buffers: dict[tuple[int, ...], Array] = {}
+    patch.setattr(CardQueue, "submit", _at_once)
     patch.setattr(CardStream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
 
 
