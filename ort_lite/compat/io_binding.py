@@ -147,7 +147,7 @@ class IOBinding:
         self._outputs[name] = ortvalue
 
     def synchronize_outputs(self) -> None:
-        """Wait until the devices of the outputs have finished. CPU outputs are complete when a run returns."""
+        """Wait until the devices of the outputs have finished, and raise their error. CPU outputs are complete when a run returns."""
         _synchronize(self._results)
 
     def clear_binding_outputs(self) -> None:
@@ -175,7 +175,7 @@ class IOBinding:
     # Running
 
     def run(self, run_options: RunOptions | None = None) -> None:
-        """Run the session with the bindings, as `InferenceSession.run_with_iobinding` does, which see for when it returns.
+        """Run the session with the bindings. Returns when `InferenceSession.run_with_iobinding` does.
 
         Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
