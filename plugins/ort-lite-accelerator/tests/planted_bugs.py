@@ -3,11 +3,13 @@
 Long, and one file: a list. Nothing here knows more of each other than what `bug` keeps.
 """
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
+from time import sleep
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, planned, program, provider
 from ort_lite_accelerator.memory import CardStream, CardTensor, CardTransfer, on_card, store
 from ort_lite_accelerator.program import CardExecutable, CardProgram
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
@@ -402,9 +405,17 @@ def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CardExecutable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
 
 
+def _at_once(queue: CardQueue, call: Callable[[], object], after: Sequence[CardWork] = ()) -> CardWork:
+    """Do the work of each thread at once, beside that of others."""
+    work = CardWork(call, after)
+    work.run()
+    return work
+
+
 @bug("threads", "Conv")
 def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     buffers: dict[tuple[int, ...], Array] = {}
+    patch.setattr(CardQueue, "submit", _at_once)
     patch.setattr(CardStream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
 
 
@@ -690,6 +701,54 @@ def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(CardExecutable, "_run", noted)
 
 
+# Work in flight
+
+
+@bug("events", "Relu", "Add")
+def inputs_copied_when_the_card_gets_to_them(patch: pytest.MonkeyPatch) -> None:
+    right = CardTransfer.copy_into
+
+    def late(self: CardTransfer, value: Array, source: Device, destination: Device, chunk: Chunk) -> CardTensor:
+        made = right(self, value, source, destination, chunk)
+        made.work = self._queue.submit(lambda: np.copyto(memory.view(made), value))
+        return made
+
+    patch.setattr(CardTransfer, "copy_into", late)
+    patch.setattr(CardQueue, "launch", lambda self: sleep(0.002))
+
+
+@bug("events", "Conv", "Relu")
+def results_of_all_calls_in_one_chunk(patch: pytest.MonkeyPatch) -> None:
+    right, last = CardExecutable.execute, dict[Any, CardTensor]()
+
+    def crowded(self: Any, inputs: Cards, results: Cards, state: CardStream, events: Any) -> None:
+        right(self, inputs, results, state, events)
+        for k, y in enumerate(results):
+            buffer = last.setdefault((id(self), k, y.shape), y)
+            memory.view(buffer)[...] = memory.view(y)
+            y.become(buffer)
+
+    patch.setattr(CardExecutable, "execute", crowded)
+
+
+@bug("events", "Relu")
+def notifications_for_the_thread_that_called_alone(patch: pytest.MonkeyPatch) -> None:
+    right = CardWork.wait_on_host
+    main = threading.get_ident()
+
+    def guarded(self: CardWork) -> None:
+        if threading.get_ident() != main and threading.current_thread().name != "card":
+            raise RuntimeError("no context is current on this thread")
+        right(self)
+
+    patch.setattr(CardWork, "wait_on_host", guarded)
+
+
+@bug("events", "Relu")
+def completion_that_is_never_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CardWork, "is_done", lambda self: False)
+
+
 # Saved programs
 
 
@@ -924,22 +983,30 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 # Runs that end early
 
 
-@call_bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
-    if self.__dict__.get("busy"):
-        raise RuntimeError("busy")
-    self.busy = True
-    made = right(self, inputs, chunks, state)
-    self.busy = False
-    return made
+@bug("interrupted", "MatMul", "Add")
+def locked_after_an_error(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.execute
+
+    def locked(self: Any, *given: Any) -> None:
+        if self.__dict__.get("busy"):
+            raise RuntimeError("busy")
+        self.busy = True
+        right(self, *given)
+        self.busy = False
+
+    patch.setattr(CardExecutable, "execute", locked)
 
 
-@call_bug("interrupted", "MatMul", "Add")
-def memory_lost_with_each_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
-    workspace = self._arena.allocate(64)
-    made = right(self, inputs, chunks, state)
-    self._arena.free(workspace)
-    return made
+@bug("interrupted", "MatMul", "Add")
+def memory_lost_with_each_error(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.execute
+
+    def leaking(self: Any, *given: Any) -> None:
+        workspace = self._arena.allocate(64)
+        right(self, *given)
+        self._arena.free(workspace)
+
+    patch.setattr(CardExecutable, "execute", leaking)
 
 
 @bug("interrupted", "Relu")
