@@ -163,11 +163,15 @@ class CardGraph:
         self._tensors: Sequence[CardTensor | Array] = ()
 
     def __call__(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        self.submit(inputs, outputs, state)
+
+    def submit(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        """Queue the call."""
         self._executable.submit(partial(self._execute, inputs, outputs, state), inputs, outputs, state)
 
     def _execute(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
         """Run on the queue's thread. A call that failed while it was recorded is recorded again."""
-        if not self._tensors:
+        if not self._steps:
             self._steps, self._tensors = self._executable.record_steps(inputs, outputs, state)
             return
         with np.errstate(all="ignore"):
@@ -216,19 +220,18 @@ class CardExecutable:
 
         An output without a chunk, because its size was not known before the run, allocates its own. Host values have none.
         """
-        return self._queue_program(inputs, memory, frozenset(), state)
+        return self._submit_program(inputs, memory, frozenset(), state)
 
     def call_donating(
         self, inputs: Sequence[CardTensor | Array], donated: frozenset[int], state: CardStream
     ) -> list[CardTensor | Array]:
         """Queue the program, which writes results of elementwise instructions over donated inputs that nothing reads later."""
-        memory = [None] * len(self.program.outputs)
-        return self._queue_program(inputs, memory, frozenset(self.program.inputs[k] for k in donated), state)
+        return self._submit_program(inputs, [None] * len(self.program.outputs), donated, state)
 
     def capture(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> CardGraph:
         """Queue the program, which computes the outputs, and return its recording."""
         graph = CardGraph(self)
-        graph(inputs, outputs, state)
+        graph.submit(inputs, outputs, state)
         return graph
 
     def record(self, state: CardStream) -> CardWork:
@@ -251,19 +254,24 @@ class CardExecutable:
                 y.work = work
         return work
 
-    def _queue_program(
+    def _submit_program(
         self,
         inputs: Sequence[CardTensor | Array],
         memory: Sequence[Chunk | None],
         donated: frozenset[int],
         state: CardStream,
     ) -> list[CardTensor | Array]:
-        """Queue the program with copies of host values, whose owner may change them. Waits for host outputs, and if it is profiled."""
+        """Queue the program with copies of host values, whose owner may change them. Waits for host outputs, and if it is profiled.
+
+        A result is the donated input itself if `aliases` says that it is computed there.
+        """
         inputs = [x if isinstance(x, CardTensor) else x.copy() for x in inputs]
         shapes = zip(memory, self._shapes(inputs), strict=True)
         results: list[CardTensor | Array] = [CardTensor(chunk, np.dtype(np.float32), shape) for chunk, shape in shapes]
-        events = run_events()
-        work = self.submit(partial(self._execute, inputs, results, donated, state, events), inputs, list(results), state)
+        for y, x in self.aliases.items():
+            results[y] = inputs[x] if x in donated else results[y]
+        events, numbers = run_events(), frozenset(self.program.inputs[k] for k in donated)
+        work = self.submit(partial(self.execute, inputs, results, numbers, state, events), inputs, list(results), state)
         if events is not None or self._on_host:
             work.wait_on_host()
         return results
@@ -299,7 +307,7 @@ class CardExecutable:
             steps.append((one, operands, _seen(values[one.result])))
         return steps, made
 
-    def _execute(
+    def execute(
         self,
         inputs: Sequence[CardTensor | Array],
         results: list[CardTensor | Array],
