@@ -7,8 +7,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.errors import ProviderError, format_error
-from ort_lite.execute.donation import MemberCall
-from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
+from ort_lite.execute.results import KnownShapes, MemberCall, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import name_errors
 from ort_lite.provider.narrowing import bytes_of

@@ -1,11 +1,11 @@
 """Memory that partitions on a device may take over: inputs that nobody reads afterwards (see `TakesDonations`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.results import Wrapper
+from ort_lite.execute.results import MemberCall, Wrapper
 from ort_lite.provider.abilities import computes_into_memory, declares_aliases, replays, takes_donations
 from ort_lite.provider.ask import format_answer
 from ort_lite.provider.current import CURRENT
@@ -26,17 +26,11 @@ class Donations:
         self.taken: frozenset[str] = frozenset()
 
 
-class MemberCall(NamedTuple):
-    """A call of another member of a partition, which passes its guards in place of inputs. `function` takes the state, if any."""
-
-    function: Callable[..., Sequence[Any]]
-
-
 def with_members(function: CompiledPartition) -> CompiledPartition:
     """Return the innermost function behind the guards, which takes inputs or a MemberCall."""
 
     def call(given: Any, *state: Any) -> Sequence[Any]:
-        results: Sequence[Any] = given.function(*state) if type(given) is MemberCall else function(given, *state)
+        results: Sequence[Any] = given.function(given.inputs, *state) if type(given) is MemberCall else function(given, *state)
         return results
 
     return call
@@ -83,11 +77,16 @@ class Donating(Wrapper):
         own = inputs[: len(self.lending.partition.inputs)]
         donated = frozenset[int]() if CURRENT.watch is not None else frozenset(k for k in self.positions if own[k] is not None)
         if donated:
-            call: Any = MemberCall(partial(self.lending.compiled.call_donating, own, donated))
+            call: Any = MemberCall(partial(self._donate, donated), inputs)
             results = self.function(call)  # the guards pass it on to `with_members`
         else:
             results = self.function(inputs)
         self._check_memory(results, [x for k, x in enumerate(own) if k not in donated])
+        return results
+
+    def _donate(self, donated: frozenset[int], inputs: Sequence[Any], *state: Any) -> Sequence[Any]:
+        own = inputs[: len(self.lending.partition.inputs)]
+        results: Sequence[Any] = self.lending.compiled.call_donating(own, donated, *state)
         return results
 
     def _check_memory(self, results: Sequence[Any], kept: Sequence[Any]) -> None:

@@ -5,9 +5,9 @@ from copy import copy
 from typing import Any
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.donation import Lending, MemberCall, lending_of
+from ort_lite.execute.donation import Lending, lending_of
 from ort_lite.execute.execute import Call, Executable, Step, call_step
-from ort_lite.execute.results import Wrapper
+from ort_lite.execute.results import MemberCall, Wrapper
 from ort_lite.provider.ask import format_answer
 from ort_lite.provider.compiled import Replay
 from ort_lite.provider.provider import CompiledPartition
@@ -109,10 +109,10 @@ class _Repeated(Wrapper):
         self._replay: Replay | None = None
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        call: Any = MemberCall(self._compute)  # the guards pass it on to `with_members`
+        call: Any = MemberCall(self._compute, inputs)  # the guards pass it on to `with_members`
         return self.function(call)
 
-    def _compute(self, *state: Any) -> list[Any]:
+    def _compute(self, inputs: Sequence[Any], *state: Any) -> list[Any]:
         if self._replay is not None:
             self._replay(self._inputs, self._outputs, *state)
             return self._outputs

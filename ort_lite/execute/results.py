@@ -4,8 +4,8 @@ Values are checked when they leave a partition on the CPU, or one on a device as
 device's memory, and when they enter a body. Values of providers that are `exact` are not checked.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,13 @@ class Wrapper:
     function: CompiledPartition
     witnesses: tuple[Value, ...] = ()
     """Values whose arrays, or whose shapes, follow the inputs in each call."""
+
+
+class MemberCall(NamedTuple):
+    """A call of another member of a partition, which passes its guards in place of inputs. `function` takes inputs and the state."""
+
+    function: Callable[..., Sequence[Any]]
+    inputs: Sequence[Any]
 
 
 class Checked(Wrapper):
@@ -71,11 +78,14 @@ class HostChecked(Wrapper):
         self._outputs = len(partition.outputs)
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        member = inputs if type(inputs) is MemberCall else None
+        inputs = inputs if member is None else member.inputs
         told_by = inputs[self._inputs :]
-        own = list(inputs if self._takes_witnesses else inputs[: self._inputs])
+        own: Any = list(inputs if self._takes_witnesses else inputs[: self._inputs])
         for k in self._views:
             own[k] = read_only(own[k])
-        results = check_results(self.function(own), self._outputs, self._who)
+        given = own if member is None else member._replace(inputs=own)
+        results = check_results(self.function(given), self._outputs, self._who)
         if self._results is None:
             return results
         return self._results(results, [*(inputs[k] for k in self._given), *told_by])

@@ -79,9 +79,7 @@ class CardTensor:
 
     def become(self, made: "CardTensor") -> None:
         """Take over the memory of a tensor that the card has just written, and keep the tensor that it is freed with."""
-        if made is self:
-            return
-        if self.memory is None:
+        if self.memory is not made.memory:
             self._source = made if made._source is None else made._source
         self.memory, self.dtype, self._shape = made.memory, made.dtype, made.shape
 
