@@ -113,7 +113,7 @@ class Called:
 
 
 def _pick(future: "Future[Any]", k: int) -> Any:
-    return future.result()[k]
+    return future.result(60)[k]
 
 
 class OtherLane(Lane):

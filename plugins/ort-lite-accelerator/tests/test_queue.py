@@ -26,7 +26,7 @@ X = np.array([[1, 3]], np.float32)
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A gate in front of the card's kernels: they begin once it is set."""
     opened = threading.Event()
-    monkeypatch.setattr(CardQueue, "launch", lambda queue: opened.wait())
+    monkeypatch.setattr(CardQueue, "launch", lambda queue: opened.wait(60))
     yield opened
     opened.set()
 
