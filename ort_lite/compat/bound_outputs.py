@@ -26,7 +26,7 @@ def fill_device(name: str, target: DeviceTensor, result: Any, computed: bool) ->
     dtype = came.dtype if isinstance(came, DeviceTensor) else from_numpy(came.dtype)
     _check_fits(name, (dtype, came.shape), (target.dtype, target.shape))
     if isinstance(came, DeviceTensor) and (computed or came.value is target.value):
-        target.value = came.value
+        target.value, target.work = came.value, came.work
     elif isinstance(came, DeviceTensor):
         device_values.take(target, came)
     else:

@@ -114,7 +114,12 @@ class InferenceSession(Session):
         from ort_lite.compat.ort_value import OrtValue
 
         feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
-        return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
+        if timeout is None:
+            return [OrtValue(value) for value in self._run_bound(output_names, feed, run_options, {})]
+        from ort_lite.options.deadline import limit_run
+
+        with limit_run(run_options, timeout) as own:
+            return [OrtValue(value) for value in self._run_bound(output_names, feed, own, {})]
 
     def io_binding(self) -> "IOBinding":
         """Return a new IOBinding for this session."""
@@ -125,7 +130,10 @@ class InferenceSession(Session):
     def run_with_iobinding(
         self, iobinding: "IOBinding", run_options: "RunOptions | None" = None, *, timeout: float | None = None
     ) -> None:
-        """Run with bound inputs and outputs.
+        """Run with bound inputs and outputs. Returns when the work is queued, although a device may not have finished it.
+
+        Reading a result waits for it, and an error of a device surfaces at the next wait (docs/concurrency.md). Bound arrays may be
+        overwritten when the call returns. The run entry "disable_synchronize_execution_providers" set to "0" makes it wait.
 
         Results are in `iobinding.get_outputs()` and in the memory of bound outputs, which a cancelled run may have written in
         part. `timeout` is in seconds, as in `run`.

@@ -40,9 +40,9 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
-    def _run_on_devices(
+    def _run_bound(
         self,
-        names: Sequence[str],
+        names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
@@ -168,7 +168,7 @@ class IOBinding:
         self._outputs[name], self._is_new = ortvalue, True
 
     def synchronize_outputs(self) -> None:
-        """Wait until the devices of the outputs have finished. CPU outputs are complete when a run returns."""
+        """Wait until the devices of the outputs have finished, and raise their error. CPU outputs are complete when a run returns."""
         _synchronize(self._results)
 
     def clear_binding_outputs(self) -> None:
@@ -197,7 +197,7 @@ class IOBinding:
     # Running
 
     def run(self, run_options: RunOptions | None = None) -> None:
-        """Run the session with the bindings, as `InferenceSession.run_with_iobinding` does.
+        """Run the session with the bindings. Returns when `InferenceSession.run_with_iobinding` does.
 
         Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
@@ -226,12 +226,12 @@ class IOBinding:
         session, names = self._session, list(self._outputs)
         if self._state is None:
             donations = in_place if in_place.allowed else None
-            return session._run_on_devices(names, self._inputs, options, wanted, donations, self._kept_memory(wanted))
+            return session._run_bound(names, self._inputs, options, wanted, donations, self._kept_memory(wanted, options))
 
         def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Donations) -> list[Any]:
             donations.allowed = {**in_place.allowed, **donations.allowed}
             try:
-                return session._run_on_devices(names, feed, options, {**wanted, **homes}, donations)
+                return session._run_bound(names, feed, options, {**wanted, **homes}, donations)
             finally:
                 in_place.taken = donations.taken
 
@@ -249,11 +249,24 @@ class IOBinding:
         targets = [(name, target) for name, target in self._outputs.items() if isinstance(target, OrtValue)]
         return [(name, target.device_tensor) for name, target in targets if target.device_tensor is not None]
 
-    def _kept_memory(self, wanted: Mapping[str, Device]) -> KeptMemory | None:
+    def _kept_memory(self, wanted: Mapping[str, Device], options: RunOptions | None) -> KeptMemory | None:
         """Return the memory that stays between runs, if all inputs and outputs do that are on devices."""
         self._memory.bound = {name: tensor.value for name, tensor in self._bound_tensors()}
         stays = wanted and wanted.keys() <= self._memory.bound.keys()
-        return self._memory if stays and all(on_device(x) is not None for x in self._inputs.values()) else None
+        if not stays or any(on_device(x) is None for x in self._inputs.values()):
+            return None
+        self._wait_for_others(options)
+        return self._memory
+
+    def _wait_for_others(self, options: RunOptions | None) -> None:
+        """Wait until other provider instances neither read nor write the outputs, which partitions may compute in place."""
+        from ort_lite.session.device_values import wait_for_readers
+
+        providers = self._session._devices()
+        for _, tensor in self._bound_tensors():
+            wait_for_readers(tensor, options)
+            if tensor.work is not None and providers.get(tensor.device) is not tensor.provider:
+                tensor.work.finish(options)
 
     def _device_outputs(self) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""

@@ -228,6 +228,9 @@ class OrtValue:
     def __dlpack__(self, **request: Any) -> Any:
         tensor = self._tensor()
         if isinstance(tensor, DeviceTensor):
+            from ort_lite.session.device_values import require
+
+            require(tensor)
             return self._of_device("__dlpack__")(**request)
         return self._ndarray().__dlpack__(**request)
 

@@ -29,10 +29,10 @@ from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of
-from ort_lite.provider.abilities import defers_compile, tells_facts, tells_kernels
+from ort_lite.provider.abilities import defers_compile, has_events, tells_facts, tells_kernels
 from ort_lite.provider.ask import ask_object, format_answer, who
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, forbid_changes
 from ort_lite.record import Record, field
 
@@ -193,7 +193,12 @@ class Compiler:
         """Return what the executor calls for a partition. `outer` are the inputs of its graph on the CPU, captures included."""
         providers = list(assignment.providers.values())
         function = guard_partition(partition, compiled, outer, providers)
-        if self._alternatives is None or not self._is_replaceable(assignment, partition):
+        replaceable = self._alternatives is not None and self._is_replaceable(assignment, partition)
+        if partition.provider.device != CPU and has_events(compiled):
+            from ort_lite.execute.recording import Recording
+
+            function = Recording(function, partition, compiled, waits=replaceable)
+        if self._alternatives is None or not replaceable:
             return function
         from ort_lite.compile.fallback import Fallback
 

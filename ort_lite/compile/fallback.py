@@ -13,6 +13,7 @@ from ort_lite.compile.moving import Mover, move_value
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.donation import Donating
 from ort_lite.execute.execute import Executable, copy_aliases
+from ort_lite.execute.recording import After
 from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
@@ -166,4 +167,6 @@ class Strict(Wrapper):
 
 def behind_linking(function: CompiledPartition) -> CompiledPartition:
     """Return the guarded partition that a step calls, without what linking put around it."""
-    return function.function if isinstance(function, Fallback | Strict | Donating) else function
+    while isinstance(function, Fallback | Strict | Donating | After):
+        function = function.function
+    return function

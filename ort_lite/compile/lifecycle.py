@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, format_error
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import drop_constant
@@ -16,8 +16,9 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import consumes_constants, knows_unread, restores
-from ort_lite.provider.ask import ask, format_answer, labels_of
-from ort_lite.provider.provider import ExecutionProvider, Partition
+from ort_lite.provider.ask import ask, format_answer, labels_of, who
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, ExecutionProvider, Partition
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import ConsumesConstants, Restores
@@ -42,37 +43,55 @@ _RUN_HOOKS = ("on_run_start", "on_run_end", "sync")
 
 
 def hooked(assignment: Assignment) -> list[ExecutionProvider]:
-    """Return the providers that take part, unless no provider has a hook of runs."""
+    """Return the providers that take part, unless no provider has a hook of runs or a device."""
     providers = assignment.providers.values()
-    return taking_part(assignment) if any(with_hook(providers, hook) for hook in _RUN_HOOKS) else []
+    wanted = any(provider.device != CPU for provider in providers) or any(with_hook(providers, hook) for hook in _RUN_HOOKS)
+    return taking_part(assignment) if wanted else []
 
 
 def call_hooks(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
-    """The run with what providers want to be told of it around it; the run itself where they want nothing."""
+    """Return the run with the hooks of its providers, and the waits for their devices, around it; without any, the run itself."""
     starting, ending, syncing = (with_hook(providers, hook) for hook in _RUN_HOOKS)
-    if not (starting or ending or syncing):
+    if not (starting or ending or syncing) and all(provider.device == CPU for provider in providers):
         return run
-    told = [(provider, provider in starting, provider in ending) for provider in providers]
+    from ort_lite.execute.waiting import DeviceWork
+
+    hooks = [(provider, provider in starting, provider in ending) for provider in providers]
 
     def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *call: Any) -> list[Any]:
-        due: list[tuple[ExecutionProvider, str, tuple[Any, ...]]] = []
+        early, CURRENT.early = CURRENT.early, None
+        outer, CURRENT.work = CURRENT.work, early or DeviceWork()
+        work, entry = CURRENT.work, "" if options is None else options.config(DISABLE_SYNC, "")
+        waits: list[Callable[[], object]] = []
+        ends: list[Callable[[], object]] = []
         try:
-            for provider, starts, ends in told:
-                if ends:
-                    due.insert(0, (provider, "on_run_end", (options,)))
+            for provider, starts, stops in hooks:
+                if stops:
+                    ends.insert(0, partial(_call, provider, "on_run_end", options))
                 if starts:
                     _call(provider, "on_run_start", options)
-            if options is None or options.config(DISABLE_SYNC, "0") != "1":
-                due = [*((provider, "sync", ()) for provider in syncing), *due]
+            waits = [partial(work.wait, options)]
+            waits += [partial(_sync, provider, options) for provider in syncing if entry != "1"]
             outputs = run(inputs, options, *call)
         except BaseException as error:
-            for failure in _failures(due):
-                error.add_note(str(failure))
+            for failure in failures_of([*waits, *ends]):
+                if not isinstance(failure, RunTerminated) and str(failure) != str(error):
+                    error.add_note(str(failure))
             raise
-        raise_first(_failures(due))
+        finally:
+            CURRENT.work = outer
+        if early is not None and entry != "0":
+            waits = [partial(work.finish_reads, options)]
+        raise_first(failures_of([*waits, *ends]))
         return outputs
 
     return with_hooks
+
+
+def _sync(provider: ExecutionProvider, options: RunOptions | None) -> None:
+    from ort_lite.execute.waiting import wait_for_device
+
+    wait_for_device(partial(_call, provider, "sync"), options, who(provider))
 
 
 def _failures(calls: Iterable[tuple[ExecutionProvider, str, tuple[Any, ...]]]) -> list[OrtLiteError]:

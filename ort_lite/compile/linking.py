@@ -9,7 +9,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
 from ort_lite.partition.assignment import Hop, Level
 from ort_lite.partition.borders import OUTPUT
-from ort_lite.provider.ask import who
+from ort_lite.provider.ask import ask, who
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.record import Record, field
 
@@ -66,6 +66,8 @@ class Linker:
         self.given = (*inputs, *there)
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
+        self.events: dict[Value, tuple[ExecutionProvider, int]] = {}
+        """The slots of notifications for values whose device may still compute them, with the provider (see `HasEvents`)."""
         self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
         """Devices of partitions that have a next provider."""
         self.rescued: dict[Value, tuple[Fallback, int, list[int]]] = {}
@@ -118,19 +120,51 @@ class Linker:
         function = self.compiled[partition.name]
         device = partition.provider.device
         inputs = [self.slots[value, place(value)] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
-        donates = False
+        recorded, donates = device != CPU and _records(function), False
         if device != CPU and self._may_donate():
             function, donates = self._donating(function)
         if self.forgiving and device != CPU:
             function = self._rescue(partition, function, inputs)
+        read = [value for value in partition.inputs if place(value) == device]
+        function = self._after(function, inputs, read, partition.provider, device)
         outputs = [self._new(value, place(value)) for value in partition.outputs]
+        made = [value for value in partition.outputs if place(value) == device]
         if donates:
-            made = zip(outputs, partition.outputs, strict=True)
-            self.fresh.update((slot, partition.provider) for slot, value in made if place(value) == device)
+            self.fresh.update((self.slots[value, device], partition.provider) for value in made)
+        if recorded:
+            outputs.append(self._slot())
+            self.events.update((value, (partition.provider, outputs[-1])) for value in made)
         self.makers.update((value, f"{partition.name} ({label})") for value in partition.outputs)
         self._step(partition.name, label, function, inputs, outputs)
         for value in partition.outputs:
             self._begin_copies(value, place(value))
+
+    def _after(
+        self,
+        function: CompiledPartition,
+        inputs: list[int],
+        values: Sequence[Value],
+        waiter: ExecutionProvider | None,
+        device: Device,
+    ) -> CompiledPartition:
+        """Return a step that waits for other providers' work on the values that it reads on the device, whose events `inputs` get.
+
+        The queue of `waiter` waits if it can, or else the host.
+        """
+        found = [self.events[value] for value in values if value in self.events]
+        slots = list(dict.fromkeys(slot for maker, slot in found if maker is not waiter and maker.device == device))
+        if not slots:
+            return function
+        from ort_lite.execute.recording import After
+
+        inputs += slots
+        return After(function, len(slots), waiter)
+
+    def _owner(self, hop: Hop) -> ExecutionProvider | None:
+        """Return the provider whose transfer makes the copy; None for one that waits on the host: a copy to the CPU."""
+        if hop.destination == CPU:
+            return None
+        return next((p for p in self.readers.values() if ask(p, "data_transfer") is hop.transfer), None)
 
     def _rescue(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
@@ -186,6 +220,7 @@ class Linker:
             rescuer, index, slots = self.rescued.get(value, (None, 0, []))
             function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
             given += slots
+        function = self._after(function, given, [value], self._owner(hop), hop.source)
         self._copied(value, hop, reader, function, given)
 
     def _copied(self, value: Value, hop: Hop, reader: str, function: CompiledPartition, given: Sequence[int]) -> None:
@@ -232,14 +267,17 @@ class Linker:
         if found is None:
             mover = AsyncMover(value, hop, *self._ends(value, reader), self.outer)
             found = self.begun[value, hop.destination] = mover, self._slot(), self._slot()
-            self._step(f"begin {_copy_name(value, hop)}", reader, mover.begin, [self.slots[value, hop.source]], found[1:])
+            given, owner = [self.slots[value, hop.source]], self._owner(hop)
+            begin = mover.begin if owner is None else self._after(mover.begin, given, [value], owner, hop.source)
+            self._step(f"begin {_copy_name(value, hop)}", reader, begin, given, found[1:])
         return found
 
     def _wait(self, value: Value, hop: Hop, reader: str) -> None:
         """Add a step that waits for a copy, whose source is an input of the step and so lives until then."""
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
-        self._copied(value, hop, reader, mover.wait, given)
+        wait = mover.wait if hop.destination != CPU else self._after(mover.wait, given, [value], None, hop.source)
+        self._copied(value, hop, reader, wait, given)
         self.notifications.append(notification)
 
     def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:
@@ -269,6 +307,13 @@ def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartiti
     from ort_lite.compile.fallback import Fallback
 
     return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Fallback)}
+
+
+def _records(function: CompiledPartition) -> bool:
+    """Return True if a notification follows the results of the partition's calls."""
+    from ort_lite.execute.recording import Recording
+
+    return isinstance(function, Recording) and not function.waits
 
 
 def _copy_name(value: Value, hop: Hop) -> str:

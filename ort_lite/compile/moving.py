@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 from ort_lite.errors import ProviderError
 from ort_lite.execute.device_memory import allocate_handle, free_after, free_with, memory_of
 from ort_lite.execute.results import Expected, read_only, witnesses
+from ort_lite.execute.waiting import Event, wait_for_device, waits_on_device
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import format_answer, name_errors
+from ort_lite.provider.ask import format_answer, name_errors, who
+from ort_lite.provider.current import CURRENT
 from ort_lite.provider.narrowing import narrow, widen
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
@@ -28,7 +30,7 @@ class Mover:
     def __init__(
         self, value: Value, hop: Hop, maker: str, reader: ExecutionProvider | None = None, outer: Sequence[Value] = ()
     ) -> None:
-        self._value, self._hop, self._maker = value, hop, maker
+        self._value, self._hop, self._maker, self._reader = value, hop, maker, reader
         way = f"{hop.source} -> {hop.destination} by {type(hop.transfer).__name__}"
         self._who = f"{maker}: copy of {value.name!r}, {way},"
         home = hop.destination == CPU
@@ -102,12 +104,23 @@ class AsyncMover(Mover):
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
         made, notification = inputs[:2]
-        if notification is not None:
+        if notification is not None and not self._leave_wait(notification, inputs[:3]):
             with name_errors(self._who):
-                notification.wait_on_host()
+                wait_for_device(notification.wait_on_host, CURRENT.options, self._who)
         if self._expected is None:
             return [made]
         return self._expected([widen(made) if self._hop.narrows else made], inputs[3:])
+
+    def _leave_wait(self, notification: Any, held: Sequence[Any]) -> bool:
+        """Return True if the reader's queue waits. `held` is what the copy uses."""
+        hop, reader, work = self._hop, self._reader, CURRENT.work
+        if reader is None or hop.destination in (CPU, hop.source) or reader.device != hop.destination or work is None:
+            return False
+        event = Event(self._who, who(reader), notification, held, from_host=hop.source == CPU)
+        if not waits_on_device(reader, event):
+            return False
+        work.add(event)
+        return True
 
     def _begin(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop

@@ -85,9 +85,8 @@ class Donating(Wrapper):
         return results
 
     def _donate(self, donated: frozenset[int], inputs: Sequence[Any], *state: Any) -> Sequence[Any]:
-        results: Sequence[Any] = self.lending.compiled.call_donating(
-            inputs[: len(self.lending.partition.inputs)], donated, *state
-        )
+        own = inputs[: len(self.lending.partition.inputs)]
+        results: Sequence[Any] = self.lending.compiled.call_donating(own, donated, *state)
         return results
 
     def _check_memory(self, results: Sequence[Any], kept: Sequence[Any]) -> None:

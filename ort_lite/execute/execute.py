@@ -103,7 +103,7 @@ class Executable(Record):
                 for k in step.dead:
                     slots[k] = None
         except BaseException:
-            wait_for([slots[k] for k in self.notifications])
+            wait_for([slots[k] for k in self.notifications], slots, options)
             raise
         return [slots[r] if type(r) is int else r for r in self.result_slots]
 
@@ -129,12 +129,23 @@ class Executable(Record):
         return list(check_results(results, len(self.outputs), str(self.steps[0])))
 
 
-def wait_for(notifications: Sequence[Any]) -> None:
-    """Wait for pending copies, so that a failed run leaves none that still uses its memory. Ignores their errors."""
-    for notification in notifications:
-        if notification is not None:
+def wait_for(notifications: Sequence[Any], slots: Sequence[Any], options: RunOptions | None) -> None:
+    """Wait for pending copies, so that a failed run leaves none that still uses its memory. Ignores their errors.
+
+    If the run must end, a thread goes on waiting, and keeps the values in `slots` alive.
+    """
+    pending = [notification for notification in notifications if notification is not None]
+    if not pending:
+        return
+    from ort_lite.execute.waiting import wait_for_device
+
+    def wait(held: Sequence[Any] = tuple(slots)) -> None:
+        for notification in pending:
             with suppress(Exception):
                 notification.wait_on_host()
+
+    with suppress(OrtLiteError):
+        wait_for_device(wait, options, "its copies")
 
 
 def _failure(step: Step, error: Exception) -> OrtLiteError:

@@ -229,6 +229,10 @@ class Stateful:
                 self._changed.notify_all()
         return results
 
+    def record(self) -> Any:
+        """Return the notification of this thread's last call (see `HasEvents`)."""
+        return self._compiled.record(self._current().state)
+
     def _current(self) -> _StateHandle:
         """Return this thread's state, creating it if needed. Only threads that need the same state wait for it."""
         held: _StateHandle | None = getattr(self._home, "held", None)

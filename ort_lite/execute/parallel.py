@@ -117,7 +117,7 @@ class Parallel:
         """
         if holds_a_lock():  # called from a step of another session, whose provider other steps may need
             return self.executable.run(inputs, options, call)
-        with as_in(options, CURRENT.watch):
+        with as_in(options, CURRENT.watch, CURRENT.work):
             return _ParallelRun(self, inputs, options, call).outputs()
 
 
@@ -125,7 +125,8 @@ class _ParallelRun:
     """The state of one run, changed only while holding `_changed`, which also orders steps that share a slot."""
 
     def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> None:
-        self._plan, self._options, self._call, self._watch = plan, options, call, CURRENT.watch
+        self._plan, self._options, self._call = plan, options, call
+        self._watch, self._work_there = CURRENT.watch, CURRENT.work
         self._slots: list[Any] = [*inputs, *[None] * (plan.executable.slots - len(inputs))]
         self._waits, self._readers = list(plan.waits), list(plan.readers)
         self._ready = [k for k, count in enumerate(plan.waits) if not count]
@@ -149,7 +150,7 @@ class _ParallelRun:
                 self._fail(interrupt)
         slots, error = self._slots, self._error
         if error is not None:
-            wait_for([slots[k] for k in self._plan.executable.notifications])
+            wait_for([slots[k] for k in self._plan.executable.notifications], slots, self._options)
         self._slots, self._error = [], None
         self._ready.clear()
         try:
@@ -161,7 +162,7 @@ class _ParallelRun:
 
     def help(self) -> None:
         """Run steps on a thread of the pool."""
-        with as_in(self._options, self._watch):
+        with as_in(self._options, self._watch, self._work_there):
             self._work()
         with self._changed:
             self._helpers -= 1

@@ -69,7 +69,7 @@ class KeptMemory:
         outputs = None if last is None else self._outputs(step, lending, own, last)
         if last is None or outputs is None or not last.allows(own, outputs):
             results = call_step(step, inputs)
-            self._last[step.name] = _LastCall(own, results)
+            self._last[step.name] = _LastCall(own, results[: len(lending.partition.outputs)])
             return results
         if last.step is None:
             last.outputs = outputs

@@ -33,6 +33,13 @@ class Wrapper:
     """Values whose arrays, or whose shapes, follow the inputs in each call."""
 
 
+class MemberCall(NamedTuple):
+    """A call of another member of a partition, which passes its guards in place of inputs. `function` takes inputs and the state."""
+
+    function: Callable[..., Sequence[Any]]
+    inputs: Sequence[Any]
+
+
 class Checked(Wrapper):
     """A compiled partition on the CPU with read-only inputs and checked outputs (see `Expected`).
 
@@ -50,16 +57,6 @@ class Checked(Wrapper):
         own = inputs if len(inputs) == self._inputs else inputs[: self._inputs]
         results: Any = self.function([read_only(x) for x in own] if self._views else own)
         return self._expected(results, inputs)
-
-
-class MemberCall(NamedTuple):
-    """A call of another member of a partition, which passes its guards in place of the inputs.
-
-    `function` takes the inputs, and the state, if any.
-    """
-
-    function: Callable[..., Sequence[Any]]
-    inputs: Sequence[Any]
 
 
 class HostChecked(Wrapper):
@@ -82,15 +79,13 @@ class HostChecked(Wrapper):
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         member = inputs if type(inputs) is MemberCall else None
-        if member is not None:
-            inputs = member.inputs
+        inputs = inputs if member is None else member.inputs
         told_by = inputs[self._inputs :]
         own: Any = list(inputs if self._takes_witnesses else inputs[: self._inputs])
         for k in self._views:
             own[k] = read_only(own[k])
-        if member is not None:
-            own = MemberCall(member.function, own)
-        results = check_results(self.function(own), self._outputs, self._who)
+        given = own if member is None else member._replace(inputs=own)
+        results = check_results(self.function(given), self._outputs, self._who)
         if self._results is None:
             return results
         return self._results(results, [*(inputs[k] for k in self._given), *told_by])

@@ -28,7 +28,7 @@ DISABLED_OPTIMIZERS = "optimization.disable_specified_optimizers"
 """A session entry: the names of transforms to skip, separated by ";"."""
 
 DISABLE_SYNC = "disable_synchronize_execution_providers"
-"""A run entry. "1": providers are not synchronized at the end of the run."""
+"""A run entry. "1": the run does not wait for its devices at its end. "0": it does, even if its inputs and outputs are bound."""
 
 KEEP_CONSTANTS = "ort_lite.keep_constants"
 """A session entry. "1": arrays of consumed constants are kept, which `run(verify=...)` needs."""

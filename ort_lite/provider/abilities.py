@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         ConsumesConstants,
         DeclaresAliases,
         DefersCompile,
+        HasEvents,
         HasMachineImage,
         HasState,
         HoldsMemory,
@@ -60,6 +61,11 @@ def replays(one: object) -> "TypeGuard[Replays]":
 def lends(one: object) -> bool:
     """Return True for a partition with `call_donating` or `capture`, whose callers lend it their memory."""
     return _has(one, "call_donating") or _has(one, "capture")
+
+
+def has_events(one: object) -> "TypeGuard[HasEvents]":
+    """Return True for a partition with `record`."""
+    return _has(one, "record")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":

@@ -189,6 +189,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),
     "host_values": (_all(Value), "inputs and outputs of the partition"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
+    "wait_on_device": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
     "available_resource": (_resource, "a Resource of whole numbers, or None"),

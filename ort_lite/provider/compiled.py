@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.record import Record, field
 
 
@@ -89,6 +90,18 @@ class Replays(Protocol):
         The contents of the inputs may differ when the function is called, not their memory and shapes. The function keeps
         what it needs; it is dropped with the binding, or when another value is bound.
         """
+
+
+class HasEvents(Protocol):
+    """A partition on a device whose calls return before the device has finished.
+
+    After each call, ort-lite asks in the same thread for a notification of its completion. A bound run then returns at once;
+    `run` waits, and so does the first use of a result. An error that `wait_on_host` raises is reported with the name of the
+    partition. A partition with a state gets it as `state`.
+    """
+
+    def record(self, *state: Any) -> SyncNotification:
+        """Return the completion of this thread's last call."""
 
 
 class TellsFacts(Protocol):

@@ -36,6 +36,10 @@ class _RunContext(threading.local):
     """In a verified run: a function that wraps the Executable of a body so that its steps are watched."""
     events: StepEvents | None = None
     """The collector of the current step, if the run is recorded."""
+    work: Any = None
+    """The work on devices that the run has started (`ort_lite.execute.waiting.DeviceWork`), if it waits for it at its end."""
+    early: Any = None
+    """The same of the run that is about to begin on this thread, if it returns before the devices have finished."""
 
 
 CURRENT = _RunContext()
@@ -58,14 +62,14 @@ RECORDED = _Recorded()
 
 
 @contextmanager
-def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Iterator[None]:
-    """Let this thread continue a run: sets its options and its watch inside the block."""
-    outer = CURRENT.options, CURRENT.watch
-    CURRENT.options, CURRENT.watch = options, watch
+def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None, work: Any = None) -> Iterator[None]:
+    """Let this thread continue a run: sets its options, its watch and its work on devices inside the block."""
+    outer = CURRENT.options, CURRENT.watch, CURRENT.work
+    CURRENT.options, CURRENT.watch, CURRENT.work = options, watch, work
     try:
         yield
     finally:
-        CURRENT.options, CURRENT.watch = outer
+        CURRENT.options, CURRENT.watch, CURRENT.work = outer
 
 
 @contextmanager

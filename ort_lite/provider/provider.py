@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.schema_text import OpSchema
     from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
     from ort_lite.memory.planning.requests import Memory
+    from ort_lite.provider.notifications import SyncNotification
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.1"
@@ -443,11 +444,19 @@ class ExecutionProvider:
         """Clean up after a run. Called after its last step, also if the run or `on_run_start` failed."""
 
     def sync(self) -> None:
-        """Wait until work in flight has finished.
+        """Wait until work in flight has finished, whichever thread started it. May be called from any thread.
 
-        Called before a run returns or fails, unless its options set `disable_synchronize_execution_providers`. Copies to other
-        devices wait by themselves.
+        Called before `run` returns or fails. A bound run calls it only if `disable_synchronize_execution_providers` is "0". Copies
+        to other devices wait by themselves.
         """
+
+    def wait_on_device(self, notification: "SyncNotification") -> bool:
+        """Let the device's queue wait for a copy or for another provider's work, and return True: the host does not wait.
+
+        The notification is from `copy_async` of any transfer, or from `record` of any partition (`ort_lite.provider.compiled`).
+        False: the queue cannot wait for this one, and the host waits.
+        """
+        return False
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Set options that may change while a session lives (`InferenceSession.set_ep_dynamic_options`).

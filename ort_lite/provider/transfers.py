@@ -6,6 +6,7 @@ A class that has the method has the ability; nothing is registered. `memory` is 
 
 from typing import Any, Protocol
 
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.provider.provider import Device
 
 
@@ -18,13 +19,6 @@ class CopiesInto(Protocol):
 
     def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any:
         """Copy a value into `memory`, a handle of the allocator."""
-
-
-class SyncNotification(Protocol):
-    """The completion of work on a device."""
-
-    def wait_on_host(self) -> None:
-        """Block until the work is done. May be called any number of times; raises the error of the work."""
 
 
 class CopiesAsync(Protocol):

@@ -11,6 +11,7 @@ from ort_lite.errors import InvalidArgument, ProviderError, RuntimeException
 from ort_lite.execute.results import read_only
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import TensorType
+from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Hop
 from ort_lite.partition.borders import can_copy
 from ort_lite.provider.ask import ask, name_errors, who
@@ -32,7 +33,8 @@ def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
 
 
 def fetch(tensor: DeviceTensor) -> Array:
-    """Return a copy of a device tensor's elements on the CPU."""
+    """Return a copy of a device tensor's elements on the CPU, once its work is done. Raises the error of the work."""
+    require(tensor)
     (array,) = _mover(tensor.provider, tensor.dtype, tensor.shape, tensor.device, CPU)([tensor.value])
     found: Array = array
     return found
@@ -43,8 +45,16 @@ def on_cpu(value: Any) -> Any:
     return fetch(value) if isinstance(value, DeviceTensor) else value
 
 
+def require(tensor: DeviceTensor) -> None:
+    """Wait for the work that makes a device tensor. Raises its error."""
+    if tensor.work is not None:
+        tensor.work.require()
+
+
 def fill(tensor: DeviceTensor, array: Array) -> None:
     """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
+    wait_for_readers(tensor)
+    tensor.work = None
     if can_overwrite(tensor.provider):
         plain = read_only(np.array(array, order="C", copy=None))
         _overwrite(tensor, narrow(plain, NAME, tensor.device) if narrows(tensor.provider) else plain, CPU)
@@ -58,6 +68,8 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     The value is copied over the tensor's memory if the transfer can overwrite; otherwise the tensor refers to the new value.
     `made` must have no other owner.
     """
+    wait_for_readers(tensor)
+    tensor.work = made.work
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
     elif narrows(made.provider, made.dtype) == narrows(tensor.provider, tensor.dtype) and can_copy(
@@ -95,9 +107,18 @@ def can_overwrite(provider: ExecutionProvider) -> bool:
 
 
 def synchronize(tensors: Sequence[DeviceTensor]) -> None:
-    """Wait until the devices of the tensors have finished their work."""
+    """Wait until the devices of the tensors have finished their work. Raises the first error that nobody has been told."""
+    for work in [tensor.work for tensor in tensors if tensor.work is not None]:
+        work.wait()
     for provider in {id(tensor.provider): tensor.provider for tensor in tensors}.values():
         ask(provider, "sync", error=RuntimeException)
+
+
+def wait_for_readers(tensor: DeviceTensor, options: RunOptions | None = None) -> None:
+    """Wait for runs of other provider instances that read the tensor. Their errors are told elsewhere. Raises RunTerminated."""
+    for work in tensor.readers:
+        work.finish(options)
+    tensor.readers = []
 
 
 def _overwrite(tensor: DeviceTensor, x: Any, source: Device) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ from ort_lite.execute.execute import Call, Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.replay import KeptMemory
 from ort_lite.execute.results import KnownShapes
+from ort_lite.execute.waiting import DeviceWork, InFlight
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
 from ort_lite.memory.session_memory import SessionMemory
+from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import Transfers, can_copy, copies, transfers_of
@@ -30,7 +33,7 @@ from ort_lite.provider.ask import format_answer, who
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.narrowing import narrows
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
-from ort_lite.session.device_values import fetch, put
+from ort_lite.session.device_values import fetch, put, wait_for_readers
 from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Ready
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
@@ -48,7 +51,7 @@ _Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...], _L
 class ReadyOnDevices(Ready):
     """A compiled model with at least one provider on a device."""
 
-    __slots__ = ("_homes", "_is_wrapped", "_providers", "_replays", "_shapes", "_steps", "_values")
+    __slots__ = ("_homes", "_in_flight", "_is_wrapped", "_providers", "_replays", "_shapes", "_steps", "_values")
 
     def __init__(
         self, prepared: Prepared, events: Stream, session_memory: SessionMemory, workers: "Workers | None" = None
@@ -68,12 +71,79 @@ class ReadyOnDevices(Ready):
         self._is_wrapped = False
         self._replays = any(replays(one) for one in prepared.compiled.partitions.values())
         self._homes = {value.name: p.provider.device for p in partitions for value in p.outputs if p.provider.device != CPU}
+        self._in_flight = InFlight()
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
     ) -> list[Any]:
-        """Run the model. Inputs may be values on devices; `call` is for runs without."""
-        if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
+        """Run the model, once earlier runs that returned early are finished. Inputs may be values on devices.
+
+        `call` is for runs without such inputs that do not return early.
+        """
+        if _returns_early(run_options):
+            return self.run_bound(output_names, input_feed, run_options, {})
+        with _limited(run_options) as own:
+            self._wait_for_earlier(input_feed, own)
+            return self._run_anywhere(output_names, input_feed, own, *call)
+
+    def run_donating(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+        donations: Donations,
+    ) -> list[Any]:
+        """Run the model as `run` does, with donations. Outputs in `wanted` stay on that device as DeviceTensors."""
+        if _returns_early(run_options):
+            return self.run_bound(names, feed, run_options, wanted, donations)
+        with _limited(run_options) as own:
+            self._wait_for_earlier(feed, own)
+            return self.run_on_devices(names, feed, own, wanted, donations)
+
+    def run_bound(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+        donations: Donations | None = None,
+        memory: KeptMemory | None = None,
+    ) -> list[Any]:
+        """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
+        with _limited(run_options) as own:
+            work = self._in_flight.begin(_works_of(feed), own)
+            CURRENT.early = work
+            try:
+                if wanted or donations is not None:
+                    outputs = self.run_on_devices(names, feed, own, wanted, donations, memory)
+                else:
+                    outputs = self._run_anywhere(names, feed, own)
+            finally:
+                CURRENT.early = None
+            self._in_flight.add(work)
+        for tensor in _there(feed):
+            if self._providers.get(tensor.device) is not tensor.provider:
+                tensor.readers = [one for one in (*tensor.readers, work) if one.is_pending()]
+        for made in outputs:
+            if type(made) is DeviceTensor and work.is_open():
+                made.work = work
+        return outputs
+
+    def finish(self) -> None:
+        """Wait for the runs that returned early. Raises the first error that nobody has been told."""
+        self._in_flight.wait()
+
+    def _wait_for_earlier(self, feed: Mapping[str, Any], options: RunOptions | None) -> None:
+        """Wait for runs that returned early, and for the work that makes the inputs. Raises their errors."""
+        self._in_flight.wait(options)
+        for work in _works_of(feed):
+            work.require(options)
+
+    def _run_anywhere(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
+    ) -> list[Any]:
+        if _there(input_feed):
             return self.run_on_devices(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options, *call)
 
@@ -104,9 +174,10 @@ class ReadyOnDevices(Ready):
         if lent and self._is_wrapped and self._steps(homes, places, ()).is_watched:
             lent = ()
         steps = self._steps(homes, places, lent)
+        executable = steps.compiled.executable
+        self._wait_for_others(executable, there, run_options)
         values = [tensor.value for tensor in there]  # read now: the tensors may get other values during the run
         feed: Any = [*inputs, *values]  # the steps' own Feeds are `list`
-        executable = steps.compiled.executable
         call = () if memory is None else (memory.calls(executable, names),)
         seen = self._not_lent(donations, memory, executable, values)
         outputs = dict(zip(names, steps.run(None, feed, run_options, *call), strict=True))
@@ -148,6 +219,18 @@ class ReadyOnDevices(Ready):
             seen.difference_update(id(x) for value, x in there if value in executable.donated)
         return seen if memory is None else seen.difference(memory.targets())
 
+    def _wait_for_others(self, executable: Executable, there: Sequence[DeviceTensor], run_options: RunOptions | None) -> None:
+        """Wait for other provider instances: for their work that makes inputs, and for their reads of inputs that are donated.
+
+        The queue of the session's provider waits for inputs if it can, or else the host.
+        """
+        for value, tensor in zip(executable.inputs[len(executable.inputs) - len(there) :], there, strict=True):
+            mine = self._providers.get(tensor.device)
+            if tensor.work is not None and mine is not tensor.provider:
+                tensor.work.hand_over(mine, run_options)
+            if value in executable.donated:
+                wait_for_readers(tensor, run_options)
+
     def wrap_runs(self, wrap: Callable[[Ready, lifecycle.Run], lifecycle.Run]) -> None:
         """Wrap the runs of all placements."""
         super().wrap_runs(wrap)
@@ -178,6 +261,30 @@ class ReadyOnDevices(Ready):
             return put(fetch(made), provider)
         seen.add(id(x))
         return made
+
+
+def _there(feed: Any) -> list[DeviceTensor]:
+    """Return the values of a feed that are on devices."""
+    return [tensor for x in getattr(feed, "values", tuple)() if (tensor := on_device(x)) is not None]
+
+
+def _works_of(feed: Any) -> list[DeviceWork]:
+    """Return the work on devices that the values of a feed come from."""
+    return [tensor.work for tensor in _there(feed) if tensor.work is not None]
+
+
+def _returns_early(options: RunOptions | None) -> bool:
+    """Return True if the options let `run` return before the devices have finished."""
+    return options is not None and options.config(DISABLE_SYNC, "") == "1"
+
+
+def _limited(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
+    """Return the options of a run, with its timeout in force."""
+    if options is None or not options.timeout:
+        return nullcontext(options)
+    from ort_lite.options.deadline import limit_run
+
+    return limit_run(options, options.timeout)
 
 
 def _anywhere(stays: Callable[[Device], bool], narrow: Collection[Device], value: Value, accept: Check) -> Check:

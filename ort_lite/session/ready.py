@@ -23,6 +23,7 @@ from ort_lite.session.prepare import Prepared
 if TYPE_CHECKING:
     from ort_lite.execute.donation import Donations
     from ort_lite.execute.parallel import Workers
+    from ort_lite.execute.replay import KeptMemory
 
 
 class Ready:
@@ -125,9 +126,38 @@ class Ready:
             return outputs
         return self._select_outputs(output_names, outputs)
 
+    def run_donating(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+        donations: "Donations",
+    ) -> list[Any]:
+        """Run the model, with outputs computed in the memory of donated inputs if possible. With a device, `wanted` stay there."""
+        found = self.run_over(feed, donations, run_options)
+        return self.run(names, feed, run_options) if found is None else [found[name] for name in names]
+
+    def run_bound(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+        donations: "Donations | None" = None,
+        memory: "KeptMemory | None" = None,
+    ) -> list[Any]:
+        """Run the model. With a device, outputs in `wanted` stay there, and the run returns before it has finished."""
+        if donations is None:
+            return self.run(names, feed, run_options)
+        return self.run_donating(names or self._names, feed, run_options, wanted, donations)
+
+    def finish(self) -> None:
+        """Wait for runs that returned early: on the CPU, none does."""
+
     def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
         """Convert the inputs of a run that can be cancelled meanwhile."""
-        with as_in(run_options, CURRENT.watch):
+        with as_in(run_options, CURRENT.watch, CURRENT.work):
             return self._feeds(input_feed)
 
     def wrap_runs(self, wrap: Callable[["Ready", lifecycle.Run], lifecycle.Run]) -> None:
@@ -177,7 +207,7 @@ class Ready:
             if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
                 return None
             self._check_entries(options)
-        with nullcontext() if options is None else as_in(options, CURRENT.watch):
+        with nullcontext() if options is None else as_in(options, CURRENT.watch, CURRENT.work):
             inputs = self._feeds(feed)
             donations.taken = frozenset(pairs[output] for output in targets)
             return self._run_into(inputs, targets)

@@ -251,21 +251,28 @@ class Session:
         feed: Mapping[str, Any],
         options: RunOptions | None,
         wanted: Mapping[str, Device],
+        donations: "Donations",
+    ) -> list[Any]:
+        """Run the model with donations, and wait for its devices. Outputs in `wanted` stay there as DeviceTensors."""
+        ready, feed = self._ready_for(feed, options)
+        if isinstance(ready, Closed):
+            return ready.run(names, feed, options)
+        return ready.run_donating(names, feed, options, wanted, donations)
+
+    def _run_bound(
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        options: RunOptions | None,
+        wanted: Mapping[str, Device],
         donations: "Donations | None" = None,
         memory: "KeptMemory | None" = None,
     ) -> list[Any]:
-        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors (see `ReadyOnDevices.run_on_devices`)."""
+        """Run the model and return before its devices have finished. Outputs in `wanted` stay there as DeviceTensors."""
         ready, feed = self._ready_for(feed, options)
-        if wanted or donations is not None:
-            from ort_lite.session.placed import ReadyOnDevices
-
-            if isinstance(ready, ReadyOnDevices):
-                return ready.run_on_devices(names, feed, options, wanted, donations, memory)
-        if donations is not None and isinstance(ready, Ready):
-            found = ready.run_over(feed, donations, options)
-            if found is not None:
-                return [found[name] for name in names]
-        return ready.run(names, feed, options)
+        if isinstance(ready, Closed):
+            return ready.run(names, feed, options)
+        return ready.run_bound(names, feed, options, wanted, donations, memory)
 
     def _aliases(self) -> dict[str, str]:
         """Return the inputs in whose memory `_run_into` may compute outputs, by output."""
@@ -314,10 +321,11 @@ class Session:
             if state.prepared is None:
                 return
             self._state = state.after_closing(failures)
-            forms = state.forms()
+            made, forms = state.made(), state.forms()
             state.session_memory.close()
         if state.workers is not None:
             state.workers.close()
+        failures += lifecycle.failures_of(ready.finish for ready in made)
         failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
         lifecycle.raise_first(failures)
 

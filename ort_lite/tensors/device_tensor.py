@@ -12,13 +12,17 @@ from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 class DeviceTensor:
     """A tensor on a device. `value` was created by the provider's DataTransfer or a partition.
 
-    It keeps the provider alive. Writing to the tensor may replace `value`, so always read the current one.
+    It keeps the provider alive. Writing to the tensor may replace `value`, so always read the current one. `work` is what the
+    device had not finished when the run that made the value returned (`ort_lite.execute.waiting.DeviceWork`), or None. `readers` is
+    the work of runs of other provider instances that read the value.
     """
 
-    __slots__ = ("__weakref__", "dtype", "provider", "shape", "value")
+    __slots__ = ("__weakref__", "dtype", "provider", "readers", "shape", "value", "work")
 
     def __init__(self, value: Any, provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]) -> None:
         self.value, self.provider, self.dtype, self.shape = value, provider, dtype, shape
+        self.work: Any = None
+        self.readers: list[Any] = []
 
     @property
     def device(self) -> Device:

@@ -15,6 +15,7 @@ from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
+from ort_lite.session.preparation import open_session_memory
 from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.differences import compare
@@ -251,8 +252,9 @@ class Kit:
 
     def new_provider(self) -> ExecutionProvider:
         """Return a new instance, configured as it is when a session first asks it."""
-        provider = self.make()
-        provider.configure(options())
+        provider, given = self.make(), options()
+        open_session_memory(given)
+        provider.configure(given)
         return provider
 
     def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case | None = None) -> str | None:

@@ -824,7 +824,11 @@ def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goe
     monkeypatch.setattr(board.slow, "compute", end)
     with pytest.raises(error) as caught:
         made.run(None, {"x": X, "z": X}, options)
-    assert board.log[-2:] == ["wait cpu:0 -> board:0", "sync"], "the run has waited"
+    assert error is RunTerminated or board.log[-2:] == ["wait cpu:0 -> board:0", "sync"], "a run that fails has waited"
+    for thread in threading.enumerate():
+        if thread.name == "ort-lite-device-wait":  # a run that must end leaves a long wait to a thread
+            join(thread)
+    assert sorted(board.log[-2:]) == ["sync", "wait cpu:0 -> board:0"]
     del caught
     gc.collect()
     assert "BoardExecutionProvider_0" not in board.log

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import memset
@@ -269,10 +270,30 @@ class BadDeviceProvider(BadProvider):
         return {"defect": self.defect, "device_id": self.device_id}
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        return [partial(_boxed, Compiled(partition, self)) for partition in partitions]
+        made = [partial(_boxed, Compiled(partition, self)) for partition in partitions]
+        return [Recorded(one) for one in made] if self.defect == "notifies the caller alone" else made
 
     def data_transfer(self) -> DataTransfer | None:
         return None if self.defect == "has no transfer" else BoxTransfer(self.defect, self.device)
+
+
+class Recorded:
+    """Its notification can be waited for by the thread that called."""
+
+    def __init__(self, call: Any) -> None:
+        self.call, self.thread = call, 0
+
+    def __call__(self, inputs: Sequence["Box"]) -> list["Box"]:
+        self.thread = threading.get_ident()
+        made: list[Box] = self.call(inputs)
+        return made
+
+    def record(self) -> "Recorded":
+        return self
+
+    def wait_on_host(self) -> None:
+        if threading.get_ident() != self.thread:
+            raise ValueError("this thread has no event")
 
 
 def _boxed(compiled: Compiled, inputs: Sequence["Box"]) -> list["Box"]:
@@ -358,6 +379,7 @@ DEVICE_DEFECTS = {
     "makes vectors of numbers on the way": "transfer",
     "gives no copy": "transfer",
     "computes in its input": "handles",
+    "notifies the caller alone": "events",
     "is always on the first device": "devices",
 }
 """As above, of the provider with a device."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
 from ort_lite.testing.checks.device_memories import memories
+from ort_lite.testing.checks.events import events
 from ort_lite.testing.checks.forks import forks
 from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
@@ -37,6 +38,7 @@ ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     handles,
     donations,
     replay,
+    events,
     statelessness,
     threads,
     forks,

@@ -101,10 +101,10 @@ class _Watch:
             return step.function(inputs)
         own = inputs[: len(partition.inputs)]
         given, expected, why = self._compute_reference(partition, own)
-        results = check_results(step.function(inputs), len(partition.outputs), str(step))
+        results = check_results(step.function(inputs), len(step.outputs), str(step))
         if not why and find_uncopied_value(results) is not None:
             why = "the next provider ran it"
-        self._record(partition, path, given, results, expected, why, own)
+        self._record(partition, path, given, results[: len(partition.outputs)], expected, why, own)
         return results
 
     def _compute_reference(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:

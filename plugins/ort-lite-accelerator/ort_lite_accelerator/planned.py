@@ -92,6 +92,7 @@ class PlannedExecutable:
         made = {}
         for memory, usage in plan.constant_arenas.items():
             bytes_ = reserve((usage.total_size,), np.dtype(np.uint8), self._arena)
+            assert bytes_.memory is not None
             region = bytes_.memory.data
             for name, array in contents.items():
                 slot = plan.tensor_allocs[name]

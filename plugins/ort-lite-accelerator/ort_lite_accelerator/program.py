@@ -1,7 +1,8 @@
 """The card's compiler, which turns a partition into instructions over numbered values; saved programs; and their execution."""
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from time import perf_counter_ns
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store
+from ort_lite_accelerator.memory import CardMemory, CardStream, CardTensor, store, view
 from ort_lite_accelerator.operators import OWN
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 CONVOLUTIONS = ("Conv", "FusedConv")
 ELEMENTWISE = ("Add", "Mul", "Relu")
@@ -45,16 +47,20 @@ class CardInstruction(NamedTuple):
 
 
 class CardProgram(NamedTuple):
-    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect."""
+    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect.
+
+    `shapes` are those of the outputs: for each axis its size, or the input and axis that have the same. None if only a run tells.
+    """
 
     inputs: list[int]
     outputs: list[int]
     instructions: list[CardInstruction]
     constants: dict[int, Array]
+    shapes: Sequence[Sequence[int | Sequence[int]] | None] = ()
 
     def to_bytes(self) -> bytes:
         """Serialize the program."""
-        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
+        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions, self.shapes]).encode(), np.uint8)
         file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
         np.savez(file, allow_pickle=False, head=head, **arrays)
         return file.getvalue()
@@ -63,9 +69,9 @@ class CardProgram(NamedTuple):
     def from_bytes(cls, data: bytes) -> "CardProgram":
         """Deserialize a program that `to_bytes` wrote."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
-            inputs, outputs, rows = json.loads(file["head"].tobytes())
+            inputs, outputs, rows, shapes = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
-        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants)
+        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants, shapes)
 
 
 class _Numbers:
@@ -103,7 +109,16 @@ def compile_program(partition: Partition) -> CardProgram:
     for row in reversed(rows):
         row.last.extend({*row.operands, row.result} - kept)
         kept.update(row.last)
-    return CardProgram(inputs, outputs, rows, numbers.constants)
+    return CardProgram(
+        inputs, outputs, rows, numbers.constants, [_shape(value, partition.inputs) for value in partition.outputs]
+    )
+
+
+def _shape(value: Value, inputs: Sequence[Value]) -> list[int | Sequence[int]] | None:
+    """Return the shape of an output as `CardProgram.shapes` has it."""
+    found = {dim: (k, axis) for k, x in enumerate(inputs) for axis, dim in enumerate(x.shape or ())}
+    dims = None if value.shape is None else [dim if isinstance(dim, int) else found.get(dim) for dim in value.shape]
+    return None if dims is None or None in dims else [dim for dim in dims if dim is not None]
 
 
 def _pack(w: Array, groups: int) -> Array:
@@ -137,39 +152,54 @@ def find_aliases(program: CardProgram, partition: Partition) -> dict[int, int]:
 
 
 class CardGraph:
-    """A recorded call: instructions with the addresses of operands and results, and the tensors at these addresses."""
+    """A call that is repeated in the queue: the first one records instructions with the addresses of operands and results.
 
-    def __init__(self, tensors: Sequence[CardTensor | Array]) -> None:
+    The tensors at these addresses live as long as the recording.
+    """
+
+    def __init__(self, executable: "CardExecutable") -> None:
+        self._executable = executable
         self._steps: list[tuple[CardInstruction, list[Array | None], Array]] = []
-        self._tensors = tensors
-
-    def add(self, one: CardInstruction, operands: list[Array | None], result: Array) -> None:
-        """Record an instruction."""
-        self._steps.append((one, operands, result))
+        self._tensors: Sequence[CardTensor | Array] = ()
 
     def __call__(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        self.submit(inputs, outputs, state)
+
+    def submit(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        """Queue the call."""
+        self._executable.submit(partial(self._execute, inputs, outputs, state), inputs, outputs, state)
+
+    def _execute(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> None:
+        """Run on the queue's thread. A call that failed while it was recorded is recorded again."""
+        if not self._steps:
+            self._steps, self._tensors = self._executable.record_steps(inputs, outputs, state)
+            return
         with np.errstate(all="ignore"):
             for one, operands, result in self._steps:
+                self._executable.queue.launch()
                 result[...] = KERNELS[one.kernel](state, one.settings, *operands)
 
 
 class CardExecutable:
-    """A program loaded on a card. Its states are streams.
+    """A program loaded on a card. Its states are streams. A call queues the program and returns.
 
-    Constants are copied to the card once, and all results stay there, but for int64 values, which are arrays on the host.
+    Constants are copied to the card once, and all results stay there, but for int64 values, which are arrays on the host:
+    `on_host` has their positions among the outputs. `absorbed` are constants that the session need not keep.
     """
 
     def __init__(
         self,
         program: CardProgram,
         arena: ArenaAllocator,
+        queue: CardQueue,
         absorbed: Sequence[Value] = (),
         aliases: Mapping[int, int] | None = None,
+        on_host: Collection[int] = (),
     ) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self.aliases = aliases or {}
         self._places = {program.outputs[y]: program.inputs[x] for y, x in self.aliases.items()}
-        self._arena = arena
+        self._arena, self.queue, self._on_host = arena, queue, on_host
         self._constants = {k: x if x.dtype == np.int64 else store(x, arena) for k, x in program.constants.items()}
 
     def create_state(self) -> CardStream:
@@ -186,25 +216,85 @@ class CardExecutable:
     def into_memory(
         self, inputs: Sequence[CardTensor | Array], memory: Sequence[Chunk | None], state: CardStream
     ) -> list[CardTensor | Array]:
-        """Run the program and write outputs into chunks that ort_lite allocated from the arena.
+        """Queue the program, which writes outputs into chunks that ort_lite allocated from the arena.
 
         An output without a chunk, because its size was not known before the run, allocates its own. Host values have none.
         """
-        return self._run(inputs, dict(zip(self.program.outputs, memory, strict=True)), frozenset(), state)
+        return self._submit_program(inputs, memory, frozenset(), state)
 
     def call_donating(
         self, inputs: Sequence[CardTensor | Array], donated: frozenset[int], state: CardStream
     ) -> list[CardTensor | Array]:
-        """Run the program and write results of elementwise instructions over donated inputs that nothing reads later."""
-        return self._run(inputs, {}, frozenset(self.program.inputs[k] for k in donated), state)
+        """Queue the program, which writes results of elementwise instructions over donated inputs that nothing reads later."""
+        return self._submit_program(inputs, [None] * len(self.program.outputs), donated, state)
 
     def capture(self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream) -> CardGraph:
-        """Run the program into the outputs and record it. Intermediate results live as long as the recording."""
+        """Queue the program, which computes the outputs, and return its recording."""
+        graph = CardGraph(self)
+        graph.submit(inputs, outputs, state)
+        return graph
+
+    def record(self, state: CardStream) -> CardWork:
+        """Return the completion of the stream's last call."""
+        assert state.work is not None
+        return state.work
+
+    def submit(
+        self,
+        call: Callable[[], object],
+        inputs: Sequence[CardTensor | Array],
+        outputs: Sequence[CardTensor | Array],
+        state: CardStream,
+    ) -> CardWork:
+        """Queue work that computes outputs, after the work that makes its inputs."""
+        after = [x.work for x in inputs if isinstance(x, CardTensor) and x.work is not None]
+        state.work = work = self.queue.submit(call, after)
+        for y in outputs:
+            if isinstance(y, CardTensor):
+                y.work = work
+        return work
+
+    def _submit_program(
+        self,
+        inputs: Sequence[CardTensor | Array],
+        memory: Sequence[Chunk | None],
+        donated: frozenset[int],
+        state: CardStream,
+    ) -> list[CardTensor | Array]:
+        """Queue the program with copies of host values, whose owner may change them. Waits for host outputs, and if it is profiled.
+
+        A result is the donated input itself if `aliases` says that it is computed there.
+        """
+        inputs = [x if isinstance(x, CardTensor) else x.copy() for x in inputs]
+        shapes = zip(memory, self._shapes(inputs), strict=True)
+        results: list[CardTensor | Array] = [CardTensor(chunk, np.dtype(np.float32), shape) for chunk, shape in shapes]
+        for y, x in self.aliases.items():
+            results[y] = inputs[x] if x in donated else results[y]
+        events, numbers = run_events(), frozenset(self.program.inputs[k] for k in donated)
+        work = self.submit(partial(self.execute, inputs, results, numbers, state, events), inputs, list(results), state)
+        if events is not None or self._on_host:
+            work.wait_on_host()
+        return results
+
+    def _shapes(self, inputs: Sequence[CardTensor | Array]) -> list[tuple[int, ...] | None]:
+        """Return the shapes of the outputs, as far as they follow from those of the inputs."""
+        return [
+            None if shape is None else tuple(dim if isinstance(dim, int) else inputs[dim[0]].shape[dim[1]] for dim in shape)
+            for shape in self.program.shapes
+        ]
+
+    # On the queue's thread
+
+    def record_steps(
+        self, inputs: Sequence[CardTensor], outputs: Sequence[CardTensor], state: CardStream
+    ) -> tuple[list[tuple[CardInstruction, list[Array | None], Array]], list[CardTensor | Array]]:
+        """Run the program into the outputs. Return its instructions with what they read and write, and all tensors."""
         values: dict[int, CardTensor | Array] = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         given = dict(zip(self.program.outputs, outputs, strict=True))
         made: list[CardTensor | Array] = [*values.values(), *outputs]
-        graph = CardGraph(made)
+        steps = []
         for one in self.program.instructions:
+            self.queue.launch()
             operands = [None if k < 0 else _seen(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):
                 y = KERNELS[one.kernel](state, one.settings, *operands)
@@ -214,21 +304,23 @@ class CardExecutable:
                 values[one.result] = given.get(one.result) or store(np.asarray(y, np.float32), self._arena)
                 _seen(values[one.result])[...] = y
             made.append(values[one.result])
-            graph.add(one, operands, _seen(values[one.result]))
-        return graph
+            steps.append((one, operands, _seen(values[one.result])))
+        return steps, made
 
-    def _run(
+    def execute(
         self,
         inputs: Sequence[CardTensor | Array],
-        given: Mapping[int, Chunk | None],
+        results: list[CardTensor | Array],
         donated: frozenset[int],
         state: CardStream,
-    ) -> list[CardTensor | Array]:
-        """Run the program. `given` has chunks for results, `donated` the inputs that may be overwritten, by number."""
-        events = run_events()
+        events: Any,
+    ) -> None:
+        """Run the program. `donated` has the inputs that may be overwritten, by number. Host outputs replace what is in `results`."""
+        given = {k: x.memory for k, x in zip(self.program.outputs, results, strict=True) if isinstance(x, CardTensor)}
         values: dict[int, CardTensor | Array] = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin = perf_counter_ns()
+            self.queue.launch()
             arrays = [None if k < 0 else _seen(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
@@ -238,7 +330,12 @@ class CardExecutable:
                 events.kernel(one.name, begin, perf_counter_ns(), about)
             for k in one.last:
                 del values[k]
-        return [values[k] for k in self.program.outputs]
+        for position, number in enumerate(self.program.outputs):
+            made, result = values[number], results[position]
+            if isinstance(made, CardTensor) and isinstance(result, CardTensor):
+                result.become(made)
+            else:
+                results[position] = made
 
     def _kept(
         self,
@@ -246,7 +343,7 @@ class CardExecutable:
         y: Array,
         donated: frozenset[int],
         values: Mapping[int, CardTensor | Array],
-        chunk: Chunk | None,
+        chunk: CardMemory | None,
     ) -> CardTensor | Array:
         """Return a result where it stays: on the host, over a donated operand, the declared one first, or in memory of its own."""
         if y.dtype == np.int64:
@@ -258,7 +355,7 @@ class CardExecutable:
         declared = self._places.get(one.result)
         place = values[declared if declared in able else able[0]]
         assert isinstance(place, CardTensor)  # host values are never donated
-        on_card(place)[...] = y
+        view(place)[...] = y
         return place
 
     def to_bytes(self) -> bytes:
@@ -274,4 +371,4 @@ class CardExecutable:
 
 def _seen(x: CardTensor | Array) -> Array:
     """Return a value as the kernels see it: a tensor on the card, or a host value."""
-    return on_card(x) if isinstance(x, CardTensor) else x
+    return view(x) if isinstance(x, CardTensor) else x

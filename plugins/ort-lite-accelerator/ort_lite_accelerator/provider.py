@@ -24,11 +24,13 @@ from ort_lite.provider import (
     SessionOptions,
 )
 from ort_lite.provider.accelerators import Format, claim_units, count
+from ort_lite.provider.notifications import SyncNotification
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, SIZES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
 from ort_lite_accelerator.planned import PlannedExecutable
 from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program, find_aliases
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
@@ -43,16 +45,25 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     """An execution provider for a card that runs float32 image networks.
 
     Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB);
-    memories, those that it consists of, such as "fast=512K, slow=64M" (default: one, whose use is not planned).
+    memories, those that it consists of, such as "fast=512K, slow=64M" (default: one, whose use is not planned); kernel_ms, the
+    milliseconds that each kernel takes longer (default: 0), to try out work that the card has not finished.
     """
 
     name: ClassVar[str] = "AcceleratorExecutionProvider"
     default: ClassVar[bool] = False
     concurrency: ClassVar[str] = "per-thread"
 
-    def __init__(self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, memories: str = "", **unknown: Any) -> None:
+    def __init__(
+        self,
+        device_id: int | str = 0,
+        mem_limit: int | str = 1 << 30,
+        memories: str = "",
+        kernel_ms: int | str = 0,
+        **unknown: Any,
+    ) -> None:
         super().__init__(**unknown)
-        numbers = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
+        given = {"device_id": device_id, "mem_limit": mem_limit, "kernel_ms": kernel_ms}
+        numbers = {option: count(self, option, value) for option, value in given.items()}
         self._options: dict[str, Any] = {**numbers, "memories": memories}
         self._declared = tuple(replace(memory, alignment=ALIGNMENT) for memory in parse_memories(memories))
         self._memories: Memories | None = None
@@ -61,7 +72,8 @@ class AcceleratorExecutionProvider(ExecutionProvider):
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
         self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=CardDriver())
-        self._transfer = CardTransfer(self._arena)
+        self._queue = CardQueue(self._options["kernel_ms"])
+        self._transfer = CardTransfer(self._arena, self._queue)
 
     def get_options(self) -> dict[str, Any]:
         """Return the options in effect."""
@@ -133,7 +145,8 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         self, program: CardProgram, partition: Partition, absorbed: Sequence[Value] = ()
     ) -> CardExecutable | PlannedExecutable:
         if self._memories is None:
-            return CardExecutable(program, self._arena, absorbed, find_aliases(program, partition))
+            on_host = [k for k, value in enumerate(partition.outputs) if value in partition.host_values]
+            return CardExecutable(program, self._arena, self._queue, absorbed, find_aliases(program, partition), on_host)
         return PlannedExecutable(program, self._arena, absorbed, self._memories, self._planner, self._transfer)
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
@@ -162,3 +175,13 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def data_transfer(self) -> CardTransfer:
         """Return the object that copies to and from the card."""
         return self._transfer
+
+    def sync(self) -> None:
+        """Wait until the card has done all its work."""
+        self._queue.drain()
+
+    def wait_on_device(self, notification: SyncNotification) -> bool:
+        """Let the queue wait for work of another queue."""
+        if isinstance(notification, CardWork):
+            self._queue.submit(lambda: None, [notification])
+        return isinstance(notification, CardWork)

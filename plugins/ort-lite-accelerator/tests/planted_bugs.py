@@ -5,12 +5,14 @@ Long, and one file: a list. Nothing here knows more of each other than what `bug
 
 import importlib
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
+from time import sleep
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, planned, program, provider
 from ort_lite_accelerator.memory import CardStream, CardTensor, CardTransfer, on_card, store
 from ort_lite_accelerator.program import CardExecutable, CardProgram
+from ort_lite_accelerator.queue import CardQueue, CardWork
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
@@ -357,8 +360,8 @@ def pads_of_channels_last_in_the_other_order(right: Any, stream: CardStream, s: 
 
 @bug("graphs", "Relu", "Mul", "Add")
 def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable._run
-    patch.setattr(CardExecutable, "_run", lambda self, *given: right(self, *given)[::-1])
+    right = CardExecutable._submit_program
+    patch.setattr(CardExecutable, "_submit_program", lambda self, *given: right(self, *given)[::-1])
 
 
 @bug("constants", "Add", "MatMul")
@@ -405,9 +408,17 @@ def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CardExecutable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
 
 
+def _at_once(queue: CardQueue, call: Callable[[], object], after: Sequence[CardWork] = ()) -> CardWork:
+    """Do the work of each thread at once, beside that of others."""
+    work = CardWork(call, after)
+    work.run()
+    return work
+
+
 @bug("threads", "Conv")
 def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     buffers: dict[tuple[int, ...], Array] = {}
+    patch.setattr(CardQueue, "submit", _at_once)
     patch.setattr(CardStream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
 
 
@@ -453,7 +464,7 @@ def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
 # Memory
 
 
-@bug("allocator", "Relu")
+@bug("allocator", "MatMul")
 def never_freed(patch: pytest.MonkeyPatch) -> None:
     def kept(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
         made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
@@ -469,7 +480,7 @@ def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
         arena.free(chunk)
 
 
-@bug("allocator", "Relu")
+@bug("allocator", "MatMul")
 def freed_twice(patch: pytest.MonkeyPatch) -> None:
     def again(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
         made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
@@ -480,7 +491,7 @@ def freed_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(program, "store", again)
 
 
-@bug("claims", "Relu")
+@bug("claims", "MatMul")
 def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
     def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
         chunk = arena.allocate(max(array.nbytes - 1, 0))
@@ -552,11 +563,17 @@ def sizes_in_one_array_for_all_runs(right: Call, self: Any, inputs: Any, chunks:
 
 @bug("handles", "Gather")
 def indices_counted_from_the_front_where_they_are(patch: pytest.MonkeyPatch) -> Any:
-    def counted(right: Any, stream: CardStream, s: Any, x: Array, at: Array) -> Any:
-        at[at < 0] += x.shape[s["axis"]]
-        return right(stream, s, x, at)
+    right = CardExecutable._submit_program
 
-    change_kernel(patch, "Gather", counted)
+    def counted(self: Any, inputs: Cards, *given: Any) -> Cards:
+        known = dict(zip(self.program.inputs, inputs, strict=True))
+        for one in self.program.instructions:
+            if one.kernel == "Gather" and known.keys() >= set(one.operands):
+                x, at = (known[k] for k in one.operands)
+                at[at < 0] += x.shape[one.settings["axis"]]
+        return right(self, inputs, *given)
+
+    patch.setattr(CardExecutable, "_submit_program", counted)
     return type("Trusting", (AcceleratorExecutionProvider,), {"writes_no_input": True})
 
 
@@ -602,12 +619,18 @@ def inputs_overwritten_that_are_not_donated(patch: pytest.MonkeyPatch) -> None:
 
 @bug("donations", "Add", "Mul", "Relu")
 def donated_inputs_overwritten_before_their_last_reader(patch: pytest.MonkeyPatch) -> None:
-    def any_operand(
-        self: Any, one: Any, donated: frozenset[int], values: Mapping[int, CardTensor], shape: tuple[int, ...]
-    ) -> CardTensor | None:
-        return next((values[k] for k in one.operands if k in donated and values[k].shape == shape), None)
+    right = CardExecutable._kept
 
-    patch.setattr(CardExecutable, "_place", any_operand)
+    def any_operand(
+        self: Any, one: Any, y: Array, donated: frozenset[int], values: Mapping[int, CardTensor], chunk: Chunk | None
+    ) -> CardTensor | Array:
+        place = next((values[k] for k in one.operands if k in donated and values[k].shape == y.shape), None)
+        if place is None or one.kernel not in program.ELEMENTWISE:
+            return right(self, one, y, donated, values, chunk)
+        memory.view(place)[...] = y
+        return place
+
+    patch.setattr(CardExecutable, "_kept", any_operand)
 
 
 @bug("donations", "Add", "Relu")
@@ -617,30 +640,30 @@ def aliases_that_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 @bug("replay", "Add", "Relu")
 def a_recording_of_contents(patch: pytest.MonkeyPatch) -> None:
-    right = program.CardGraph.add
+    right = CardExecutable.record_steps
 
-    def copied(self: Any, one: Any, operands: list[Any], result: Array) -> None:
-        right(self, one, [None if x is None else x.copy() for x in operands], result)
+    def copied(self: Any, *given: Any) -> Any:
+        steps, tensors = right(self, *given)
+        return [(one, [None if x is None else x.copy() for x in operands], y) for one, operands, y in steps], tensors
 
-    patch.setattr(program.CardGraph, "add", copied)
+    patch.setattr(CardExecutable, "record_steps", copied)
 
 
 @bug("replay", "Relu")
 def a_recording_that_writes_elsewhere(patch: pytest.MonkeyPatch) -> None:
-    right = program.CardGraph.add
-    patch.setattr(program.CardGraph, "add", lambda self, one, operands, result: right(self, one, operands, result.copy()))
+    right = CardExecutable.record_steps
+
+    def elsewhere(self: Any, *given: Any) -> Any:
+        steps, tensors = right(self, *given)
+        return [(one, operands, y.copy()) for one, operands, y in steps], tensors
+
+    patch.setattr(CardExecutable, "record_steps", elsewhere)
 
 
 @bug("replay", "Add", "Mul", "Relu")
 def intermediate_results_that_a_recording_does_not_keep(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.capture
-
-    def forgetful(self: Any, inputs: Cards, outputs: Cards, state: CardStream) -> program.CardGraph:
-        graph = right(self, inputs, outputs, state)
-        graph._tensors = ()
-        return graph
-
-    patch.setattr(CardExecutable, "capture", forgetful)
+    right = CardExecutable.record_steps
+    patch.setattr(CardExecutable, "record_steps", lambda self, *given: (right(self, *given)[0], []))
 
 
 @bug("handles", "Relu", "Mul", "Add")
@@ -711,13 +734,61 @@ def programs_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @bug("release", "Relu")
 def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> None:
-    right, kept = CardExecutable._run, []
+    right, kept = CardExecutable._submit_program, []
 
     def noted(self: Any, *given: Any) -> Cards:
         kept.append(bytearray(500))
         return right(self, *given)
 
-    patch.setattr(CardExecutable, "_run", noted)
+    patch.setattr(CardExecutable, "_submit_program", noted)
+
+
+# Work in flight
+
+
+@bug("events", "Relu", "Add")
+def inputs_copied_when_the_card_gets_to_them(patch: pytest.MonkeyPatch) -> None:
+    right = CardTransfer.copy_into
+
+    def late(self: CardTransfer, value: Array, source: Device, destination: Device, chunk: Chunk) -> CardTensor:
+        made = right(self, value, source, destination, chunk)
+        made.work = self._queue.submit(lambda: np.copyto(memory.view(made), value))
+        return made
+
+    patch.setattr(CardTransfer, "copy_into", late)
+    patch.setattr(CardQueue, "launch", lambda self: sleep(0.002))
+
+
+@bug("events", "Conv", "Relu")
+def results_of_all_calls_in_one_chunk(patch: pytest.MonkeyPatch) -> None:
+    right, last = CardExecutable.execute, dict[Any, CardTensor]()
+
+    def crowded(self: Any, inputs: Cards, results: Cards, *given: Any) -> None:
+        right(self, inputs, results, *given)
+        for k, y in enumerate(results):
+            buffer = last.setdefault((id(self), k, y.shape), y)
+            memory.view(buffer)[...] = memory.view(y)
+            y.become(buffer)
+
+    patch.setattr(CardExecutable, "execute", crowded)
+
+
+@bug("events", "Relu")
+def notifications_for_the_thread_that_called_alone(patch: pytest.MonkeyPatch) -> None:
+    right = CardWork.wait_on_host
+    main = threading.get_ident()
+
+    def guarded(self: CardWork) -> None:
+        if threading.get_ident() != main and threading.current_thread().name != "card":
+            raise RuntimeError("no context is current on this thread")
+        right(self)
+
+    patch.setattr(CardWork, "wait_on_host", guarded)
+
+
+@bug("events", "Relu")
+def completion_that_is_never_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CardWork, "is_done", lambda self: False)
 
 
 # Saved programs
@@ -954,22 +1025,30 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 # Runs that end early
 
 
-@call_bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
-    if self.__dict__.get("busy"):
-        raise RuntimeError("busy")
-    self.busy = True
-    made = right(self, inputs, chunks, state)
-    self.busy = False
-    return made
+@bug("interrupted", "MatMul", "Add")
+def locked_after_an_error(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.execute
+
+    def locked(self: Any, *given: Any) -> None:
+        if self.__dict__.get("busy"):
+            raise RuntimeError("busy")
+        self.busy = True
+        right(self, *given)
+        self.busy = False
+
+    patch.setattr(CardExecutable, "execute", locked)
 
 
-@call_bug("interrupted", "MatMul", "Add")
-def memory_lost_with_each_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
-    workspace = self._arena.allocate(64)
-    made = right(self, inputs, chunks, state)
-    self._arena.free(workspace)
-    return made
+@bug("interrupted", "MatMul", "Add")
+def memory_lost_with_each_error(patch: pytest.MonkeyPatch) -> None:
+    right = CardExecutable.execute
+
+    def leaking(self: Any, *given: Any) -> None:
+        workspace = self._arena.allocate(64)
+        right(self, *given)
+        self._arena.free(workspace)
+
+    patch.setattr(CardExecutable, "execute", leaking)
 
 
 @bug("interrupted", "Relu")

@@ -12,7 +12,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider, program
-from ort_lite_accelerator.memory import CardStream, CardTensor, store
+from ort_lite_accelerator.memory import CardTensor, store
 from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
 
 import ort_lite
@@ -60,8 +60,8 @@ class PlannedExecutable(CardExecutable):
         self.plans: PlanCache[Offsets] = PlanCache(4)
         self.trim, self.memory = self.plans.trim, self.plans.memory
 
-    def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], state: CardStream) -> list[Any]:
-        plan = self.plans.get(tuple(x.shape for x in inputs), partial(self._plan, inputs, state))
+    def execute(self, inputs: Sequence[Any], results: list[Any], *given: Any) -> None:
+        plan = self.plans.get(tuple(x.shape for x in inputs), partial(self._plan, inputs, given))
         chunk = self._arena.allocate(plan.total)
         places = iter(plan.offsets)
 
@@ -72,11 +72,11 @@ class PlannedExecutable(CardExecutable):
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(program, "store", place)
-                return super().into_memory(inputs, memory, state)
+                super().execute(inputs, results, *given)
         finally:
             self._arena.free(chunk)
 
-    def _plan(self, inputs: Sequence[CardTensor], state: CardStream) -> Offsets:
+    def _plan(self, inputs: Sequence[CardTensor], given: tuple[Any, ...]) -> Offsets:
         sizes: list[int] = []
 
         def measure(array: Any, arena: Any, given: Any = None) -> CardTensor:
@@ -85,7 +85,7 @@ class PlannedExecutable(CardExecutable):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(program, "store", measure)
-            super().into_memory(inputs, [None] * len(self.program.outputs), state)
+            super().execute(inputs, [CardTensor(None, np.dtype(np.float32), None) for _ in self.program.outputs], *given)
         steps = self.program.instructions
         last = {k: number for number, one in enumerate(steps) for k in one.last}
         inner = [(number, size) for number, size in enumerate(sizes) if steps[number].result not in self.program.outputs]
@@ -97,7 +97,7 @@ class Planned(AcceleratorExecutionProvider):
     concurrency: ClassVar[str] = "serial"
 
     def compile(self, partitions: Sequence[Partition]) -> Any:
-        return [PlannedExecutable(compile_program(one), self._arena, one.constants) for one in partitions]
+        return [PlannedExecutable(compile_program(one), self._arena, self._queue, one.constants) for one in partitions]
 
 
 def test_planned_scratch_gives_the_same_results_in_less_memory() -> None:
@@ -129,7 +129,7 @@ class Storing(AcceleratorExecutionProvider):
     compilations: ClassVar[int] = 0
 
     def compile(self, partitions: Sequence[Partition]) -> Any:
-        return [CardExecutable(self._program(one), self._arena, one.constants) for one in partitions]
+        return [CardExecutable(self._program(one), self._arena, self._queue, one.constants) for one in partitions]
 
     def _program(self, partition: Partition) -> CardProgram:
         kernels, key = KernelStore(self.name, self.compatibility()), partition_model(partition).data

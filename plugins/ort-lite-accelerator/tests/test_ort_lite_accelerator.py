@@ -18,6 +18,7 @@ from ort_lite_accelerator.kernels import KERNELS
 from ort_lite_accelerator.memory import CardTensor, CardTransfer
 from ort_lite_accelerator.operators import SINCE, misfit
 from ort_lite_accelerator.program import CardExecutable
+from ort_lite_accelerator.queue import CardQueue
 
 import ort_lite
 from ort_lite.errors import CompileError, InvalidArgument, NoDevice, OutOfMemory, ProviderError
@@ -329,7 +330,8 @@ def test_two_sessions_on_two_cards() -> None:
     for _ in range(2):
         for made, text in ((chain, CHAIN), (residual, RESIDUAL)):
             np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
-    assert residual.get_provider_options()[NAME] == {"device_id": 1, "mem_limit": 1 << 30, "memories": ""}
+    expected = {"device_id": 1, "mem_limit": 1 << 30, "memories": "", "kernel_ms": 0}
+    assert residual.get_provider_options()[NAME] == expected
 
 
 def test_a_session_with_both_cards_takes_values_through_the_host() -> None:
@@ -450,8 +452,8 @@ def heads() -> onnx.ModelProto:
 class Counting(CardTransfer):
     """It notes what is copied where."""
 
-    def __init__(self, arena: ArenaAllocator) -> None:
-        super().__init__(arena)
+    def __init__(self, arena: ArenaAllocator, queue: CardQueue) -> None:
+        super().__init__(arena, queue)
         self.copies: list[str] = []
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
@@ -469,7 +471,7 @@ def test_nothing_but_outputs_is_read_from_the_card(batch: int, length: int, monk
     monkeypatch.setitem(KERNELS, "Transpose", lambda stream, s, x: np.transpose(x, s["perm"]))
     monkeypatch.setitem(program._DEFAULTS, "Transpose", {"perm": None})
     card = AcceleratorExecutionProvider()
-    card._transfer = counting = Counting(card.allocator())
+    card._transfer = counting = Counting(card.allocator(), card._queue)
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     made = session(heads(), card, options=options)

@@ -50,7 +50,7 @@ class OnnxRuntimeHost(Host):
     packages: ClassVar[frozenset[str]] = Host.packages | {"onnxruntime", "ort_lite_ep"}
     absent: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("contract", "settings", "capability", "transfer"), _UNASKED),
-        **dict.fromkeys(("handles", "donations", "replay"), _UNRUN),
+        **dict.fromkeys(("handles", "donations", "replay", "events"), _UNRUN),
         "memories": "onnxruntime does not know the memories of a device",
         "forks": "sessions of a parent process do not run in a forked child",
         "saved": "it saves and loads models with ort-lite",

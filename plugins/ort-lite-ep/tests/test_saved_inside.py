@@ -72,7 +72,7 @@ def test_a_saved_model_runs_without_compiling(embed: bool, tmp_path: Path, compi
     assert [node.op_type for node in nodes] == ["EPContext", "Abs", "EPContext"]
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in nodes[0].attribute}
     assert attributes["source"] == CARD.encode() and attributes["embed_mode"] == int(embed)
-    assert attributes["ep_sdk_version"] == b"npu-program 1.0"
+    assert attributes["ep_sdk_version"] == b"npu-program 2.0"
     files = [file.name for file in tmp_path.glob("*.bin")]
     assert len(files) == (0 if embed else 2)
     assert (b"\0" in attributes["ep_cache_context"]) == embed, "the program itself, or the name of its file"
@@ -113,7 +113,7 @@ def test_a_saved_partition_that_does_not_fit_is_refused(attribute: str, tmp_path
 
 def test_onnxruntime_asks_if_a_compiled_model_fits() -> None:
     ask, found = _pybind_state.get_model_compatibility_for_ep_devices, _pybind_state.OrtCompiledModelCompatibility
-    assert ask(devices()[:1], "npu-program 1.0") == found.EP_SUPPORTED_OPTIMAL
+    assert ask(devices()[:1], "npu-program 2.0") == found.EP_SUPPORTED_OPTIMAL
     assert ask(devices()[:1], "npu-program 9.0") == found.EP_UNSUPPORTED
 
 
