@@ -15,9 +15,10 @@ from tests.inference.shape_mutants import CASES, check, findings_at_load, nodes
 _ALONG = "dims but that of one axis are equal: a rule compares them"
 _COUNT = "how many there are depends on elements: a rule looks at them"
 _LAYOUT = "attributes choose among several layouts"
+_LOWERED = "a kernel's lowering compares them"
 UNRELATED = {
     "BiasSoftmax": "the bias may have any shape that broadcasts from an axis on",
-    "BranchwiseRMSNorm": "no provider runs it",
+    "BranchwiseRMSNorm": "one scale for all branches, or one a branch, whose number is an attribute",
     "CastLike": "nothing is related: only the type of the second input counts",
     "CausalConvWithState": _LAYOUT,
     "Compress": "a condition may be shorter than the axis",
@@ -26,10 +27,14 @@ UNRELATED = {
     "Einsum": "the equation relates them",
     "FeatureVectorizer": "a vector counts as one row",
     "FusedMatMul": _LAYOUT,
-    "GatedAdd": "no provider runs it",
-    "GatedRMSNorm": "no provider runs it",
+    "GatedAdd": _LOWERED,
+    "GatedDeltaNet": "queries, keys and values may be packed together",
+    "GatedRMSNorm": _LOWERED,
+    "GatherPacked": "rows of bytes are in a format of their own",
     "GatherND": "a rule compares as many dims as batch_dims says",
     "Gradient": "no provider runs it",
+    "HyperConnectionPostMix": _LAYOUT,
+    "HyperConnectionPreMix": _LAYOUT,
     "IsAllFinite": "nothing is related",
     "MatMulBnb4": "weights are packed",
     "MatMulFpQ4": "weights are packed",
@@ -39,7 +44,6 @@ UNRELATED = {
     "QuantizeLinear": "as DequantizeLinear",
     "Reshape": _COUNT,
     "Resize": _COUNT,
-    "ScaledSiLU": "no provider runs it",
     "Scan": "its body relates them",
     "ScatterND": "a rule compares the dims behind those that indices have",
     "SequenceConstruct": "nothing is related",

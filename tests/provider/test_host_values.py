@@ -213,6 +213,7 @@ def test_bound_values_are_copied_to_where_they_are_read(host: Sequence[str]) -> 
     try:
         binding = session.io_binding()
         binding.bind_ortvalue_input("x", ort_lite.OrtValue.ortvalue_from_numpy(X, "box", 0))
+        shelf.moved.clear()  # the session's provider has made that value
         binding.bind_output("y", "box", 0)
         session.run_with_iobinding(binding)
     finally:

@@ -68,7 +68,8 @@ def test_threads_that_wait_for_each_other_are_not_waited_for(monkeypatch: pytest
 
 
 def test_every_check_finds_something() -> None:
-    assert {*DEFECTS.values(), *DEVICE_DEFECTS.values()} == set(CHECKS)
+    """The bugs for `donations` and `replay` are planted in the accelerator, which takes both."""
+    assert {*DEFECTS.values(), *DEVICE_DEFECTS.values(), "donations", "replay"} == set(CHECKS)
 
 
 def test_a_provider_that_takes_none_of_the_node_tests_does_not_pass() -> None:

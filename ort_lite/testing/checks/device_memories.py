@@ -31,7 +31,7 @@ def memories(kit: Kit) -> list[Finding]:
     With less memory, a run gives the same results or raises OutOfMemory. Providers whose partitions do not plan for stated memories
     are not run.
     """
-    declared = kit.new_provider().memories()
+    declared = kit.make().memories()
     wrong = call_for(lambda: Memories.of(tuple(declared)) if declared else None)
     found = [Finding("memories", "", format_exception(wrong))] if isinstance(wrong, Exception) else []
     for case in (*map(in_a_row, kit.unary[:ROWS]), *kit.some):

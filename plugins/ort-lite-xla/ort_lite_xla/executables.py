@@ -1,5 +1,6 @@
 """XLA executables: compiled from a partition for one set of shapes, or loaded from those that earlier processes compiled."""
 
+import logging
 import pickle
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
@@ -12,12 +13,12 @@ import jaxlib
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import SingleDeviceSharding
 
-from ort_lite.log import logger
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import digest
 from ort_lite.provider.kernel_store import KernelStore
 from ort_lite.record import Record
 
+_LOGGER = logging.getLogger("ort_lite")
 OPTIONS = {"xla_allow_excess_precision": False}
 """Round 16-bit results after every operator, not where it suits XLA."""
 DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
@@ -84,14 +85,14 @@ class ExecutableStore:
         try:
             return deserialize_and_load(data, *trees, execution_devices=[self._settings.device]), besides
         except jax.errors.JaxRuntimeError as error:
-            logger().info("XLA does not load a saved executable, which is compiled anew: %s", error)
+            _LOGGER.info("XLA does not load a saved executable, which is compiled anew: %s", error)
             return None
 
     def _save(self, key: bytes, compiled: Any, besides: Any) -> None:
         try:
             data, *trees = serialize(compiled)
         except (ValueError, jax.errors.JaxRuntimeError) as error:  # a platform or a program that cannot be saved
-            logger().info("XLA does not save an executable: %s", error)
+            _LOGGER.info("XLA does not save an executable: %s", error)
             return
         self._store.write(key, pickle.dumps((data, trees, besides)))
 

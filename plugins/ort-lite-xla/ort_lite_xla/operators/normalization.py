@@ -75,8 +75,15 @@ def layer_normalization(op: XlaOp, x: Array, scale: Array, bias: Array = None) -
     return (scaled if bias is None else scaled + bias), mean, inverse
 
 
+def _check_scale(node: Node) -> str | None:
+    x, scale = node.inputs[:2]
+    if x is None or scale is None or x.dtype != scale.dtype:
+        return "the scale has another type than the input"
+    return "the second output, 1 / root" if len(node.outputs) > 1 and node.outputs[1] is not None else None
+
+
 @lowering("RMSNormalization", since=23, types=FLOATS, along=from_axis(-1))
-@lowering("SimplifiedLayerNormalization", since=1, types=FLOATS, along=from_axis(-1))
+@lowering("SimplifiedLayerNormalization", since=1, types=FLOATS, along=from_axis(-1), check=_check_scale)
 def rms_normalization(op: XlaOp, x: Array, scale: Array) -> Array:
     """Divide x by the root of its mean square over the dimensions from `axis` on. Spec: ONNX RMSNormalization-23."""
     wide, axes = _wide(x), tuple(range(op.attr("axis", -1) % x.ndim, x.ndim))
