@@ -120,6 +120,13 @@ def _sparse() -> Workload:
     return Workload("square matrices", helper.make_model(graph, opset_imports=imports, ir_version=8), feeds)
 
 
+def _experts() -> Workload:
+    """Send many tokens through experts of 4 bits."""
+    codes, scales = np.full((8, 1024, 512), 0x79, np.uint8), np.full((8, 1024), 0.01, np.float32)
+    operands = [f32(8192, 1024), f32(8192, 8), codes, scales, None, codes, scales]
+    return one("many tokens", "QMoE", *operands, domain=MICROSOFT, k=4)
+
+
 def _attention(op_type: str, length: int, **form: Any) -> Workload:
     return one("a long sequence", op_type, *[f32(1, length, 64)] * 3, **form)
 
@@ -248,6 +255,7 @@ NUMBERS: dict[str, list[Make]] = {
         )
     ],
     "com.microsoft.MurmurHash3": [lambda: one("one row", "MurmurHash3", np.arange(1 << 25, dtype=np.int32), domain=MICROSOFT)],
+    "com.microsoft.QMoE": [_experts],
     "com.microsoft.SparseToDenseMatMul": [_sparse],
     "com.microsoft.WordConvEmbedding": [
         lambda: one(

@@ -184,6 +184,14 @@ def _skip(node: Node) -> Why | None:
     return None if same else ("shape", "a skip of another shape than the input's")
 
 
+def _batch(node: Node) -> Why | None:
+    """Require one scale and one zero point of matrices in a batch: onnxruntime takes one per column of a single matrix alone."""
+    b, others = _input(node, 1), [_input(node, index) for index in (3, 5)]
+    single = b is not None and b.shape is not None and len(b.shape) == 2
+    several = any(one is not None and one.shape != () for one in others)
+    return ("shape", "scales or zero points per column of matrices in a batch") if several and not single else None
+
+
 _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
@@ -221,6 +229,7 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "com.microsoft.FusedConv": _conv,
     "com.microsoft.GridSample": _grid_sample,
     "com.microsoft.Inverse": _inverse,
+    "com.microsoft.MatMulIntegerToFloat": _batch,
     "com.microsoft.QLinearGlobalAveragePool": _image,
     "com.microsoft.SkipLayerNormalization": _skip,
     "com.microsoft.SkipSimplifiedLayerNormalization": _skip,

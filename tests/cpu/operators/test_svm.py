@@ -47,6 +47,15 @@ def test_pairs_of_classes_vote(classes: int, counts: list[int], kernel: str) -> 
     classify(machine(classes, counts, kernel))
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_vector_is_one_row(kernel: str) -> None:
+    attributes = machine(4, [2, 3, 1, 2], kernel)
+    rows = run_op("SVMClassifier", [X[:1]], attributes, outputs=2, **ML)
+    vector = run_op("SVMClassifier", [X[0]], attributes, outputs=2, **ML)
+    for expected, result in zip(rows, vector, strict=True):
+        np.testing.assert_array_equal(result.ravel(), expected.ravel())
+
+
 @pytest.mark.parametrize(("classes", "counts"), [(2, [3, 4]), (3, [2, 3, 1]), (4, [2, 3, 1, 2])])
 def test_probabilities_of_pairs_become_those_of_classes(classes: int, counts: list[int]) -> None:
     classify(machine(classes, counts, probabilities=True))

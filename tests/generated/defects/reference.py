@@ -44,6 +44,10 @@ def _is_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
 
 
+def _is_unsigned(site: Site, mismatch: Mismatch) -> bool:
+    return isinstance(mismatch.expected, np.ndarray) and mismatch.expected.dtype.kind == "u"
+
+
 def _is_scalar(site: Site, mismatch: Mismatch) -> bool:
     """In a body or function, operands are not known."""
     value = site.operand(0)
@@ -164,6 +168,11 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
+    _defect(
+        "Cast CastLike",
+        "casts NaN and infinities to unsigned integers as the vectors of the CPU do",
+        both(special, _is_unsigned),
+    ),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
     _defect(
         "QLinearConv ConvInteger", "takes automatic padding and strides of some axes only", has_attribute("auto_pad", "strides")

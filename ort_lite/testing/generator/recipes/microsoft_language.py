@@ -3,7 +3,6 @@
 from typing import Any
 
 from ort_lite.testing.generator.arrays import between
-from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, SCALES
@@ -52,8 +51,10 @@ def moe(draw: Draw) -> NodeProposal:
 @recipe("QMoE", domain=MICROSOFT)
 def quantized_moe(draw: Draw) -> NodeProposal:
     """Draw weights of a few bits, with a scale for each row or for each block of it."""
-    if draw.types["T1"] != "uint8" or draw.types["T2"] != draw.types["T"]:
-        raise Rejected("QMoE takes integer weights with scales of the type of the tokens")
+    draw.types["T1"] = "uint8"
+    if draw.types["T2"].startswith("float8"):
+        draw.types["T2"] = draw.types["T"]
+    draw.types["T"] = draw.types["T2"]
     tokens, count, fused, attributes = _experts(draw)
     rows = tokens[0] if len(tokens) == 1 else tokens[0] * tokens[1]
     bits, size = draw.choice((2, 4, 4, 8)), draw.choice((0, 0, 16))
@@ -125,3 +126,62 @@ def scaled_silu(draw: Draw) -> NodeProposal:
     """Draw a tensor of any rank, and a scale that is an attribute or an input."""
     scale = draw.scalar(draw.choice((0.5, 1.702)), draw.types["M"]) if draw.chance(0.3) else ""
     return call([draw.tensor(0, draw.shape(0, 4, most=5)), scale], alpha=draw.maybe(1.702))
+
+
+def _streams(draw: Draw) -> tuple[Shape, Shape, int, int, int | None]:
+    """Draw the leading shape, the shape of streams, their number and size, and `num_branches` where they share the last axis."""
+    lead, count, n = draw.shape(1, 2, most=4, least=1), draw.integer(1, 4), draw.integer(1, 5)
+    if draw.chance(0.4):
+        return lead, (*lead, count * n), count, n, count
+    return lead, (*lead, count, n), count, n, None
+
+
+@recipe("BranchwiseRMSNorm", domain=MICROSOFT)
+def branchwise_rms_norm(draw: Draw) -> NodeProposal:
+    """Draw branches, and a scale for each number, for a number of each branch, or none."""
+    _, shape, count, n, branches = _streams(draw)
+    scale = draw.choice((None, (count, n), (count * n,), (n,)))
+    operands = [draw.tensor(0, shape), "" if scale is None else draw.tensor(1, scale)]
+    return call(operands, num_branches=branches, epsilon=draw.maybe(1e-3))
+
+
+@recipe("HyperConnectionPreMix", domain=MICROSOFT)
+def hyper_connection_pre_mix(draw: Draw) -> NodeProposal:
+    """Draw streams, and a gate for each of them or for each number."""
+    lead, shape, count, n, branches = _streams(draw)
+    gate = draw.tensor(1, (*lead, *draw.choice(((count,), (count, 1), (count, n)))))
+    return call([draw.tensor(0, shape), gate], num_branches=branches, reduction_scale=draw.maybe(0.5))
+
+
+@recipe("HyperConnectionPostMix", domain=MICROSOFT)
+def hyper_connection_post_mix(draw: Draw) -> NodeProposal:
+    """Draw streams, the output of a block, gates, and sometimes a matrix that mixes the streams."""
+    lead, shape, count, n, branches = _streams(draw)
+    operands = [
+        draw.tensor(0, shape),
+        draw.tensor(1, (*lead, n)),
+        draw.tensor(2, (*lead, *draw.choice(((count,), (count, 1), (count, n))))),
+        draw.tensor(3, (*lead, count, count)) if draw.chance(0.5) else "",
+    ]
+    return call(operands, num_branches=branches)
+
+
+@recipe("LinearAttentionGate", domain=MICROSOFT)
+def linear_attention_gate(draw: Draw) -> NodeProposal:
+    """Draw projections, of the decay alone or of the rate of updates as well."""
+    shape = draw.shape(1, 3, most=5)
+    operands = [draw.tensor(0, shape), draw.tensor(1, shape[-1:]), draw.tensor(2, shape[-1:])]
+    return call([*operands, draw.tensor(3, shape)], 2) if draw.chance(0.5) else call(operands)
+
+
+@recipe("EngramGate", domain=MICROSOFT)
+def engram_gate(draw: Draw) -> NodeProposal:
+    """Draw keys and queries of a few hyper-connections, a value that they share, and scales of their norms."""
+    batch, steps, count, n = (draw.integer(1, 4) for _ in range(4))
+    operands = [
+        *(draw.tensor(index, (batch, steps, count, n)) for index in (0, 1)),
+        draw.tensor(2, (batch, steps, n)),
+        *(draw.tensor(index, (count, n)) for index in (3, 4)),
+    ]
+    normed = draw.chance(0.5)
+    return call([*operands, draw.tensor(5, (count, n)) if normed else ""], 1 + normed, epsilon=draw.maybe(1e-3))

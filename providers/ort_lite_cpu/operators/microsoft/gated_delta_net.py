@@ -65,7 +65,7 @@ def take_heads(x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int
         p, q = at + job // heads * step + job % heads * n, job * n
         factor = like(x, 1)
         if norm:
-            total = like(x, SMALLEST_NORM)
+            total = like(x, SMALLEST_NORM * SMALLEST_NORM)
             for i in range(n):
                 total += x[p + i] * x[p + i]
             factor = like(x, 1) / sqrt(total)

@@ -142,7 +142,8 @@ def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:
 
 
 def float_rows(op: NodeLowering) -> tuple[Tensor, Dim, Dim]:
-    """Return input 0 as float32 with its numbers of rows and of features; a vector is one row."""
+    """Return input 0 as float32 (N, C) with N and C; a vector is one row."""
     x = op.raw(0)
     x = op.input(0) if x.dtype == "float32" else op.store(op.cast(x, "float32"))
-    return x, 1 if len(x.shape) == 1 else x.shape[0], x.shape[-1]
+    x = op.view(x, (1, *x.shape)) if len(x.shape) == 1 else x
+    return x, x.shape[0], x.shape[-1]
