@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import onnx
+from onnx import TensorProto
 
 from tests.fuzz.drafts import Draft
 from tests.generated.comparison import mismatches
@@ -39,6 +40,16 @@ def _has_infinite_attribute(draft: Draft) -> bool:
     return any(isinstance(value, float) and not math.isfinite(value) for value in draft.attributes.values())
 
 
+def _has_integer_precision(draft: Draft) -> bool:
+    return draft.attributes.get("precision", 0) not in (
+        0,
+        TensorProto.FLOAT,
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        TensorProto.DOUBLE,
+    )
+
+
 def _has_no_positive_scale(draft: Draft) -> bool:
     scale = draft.attributes.get("scale")
     return isinstance(scale, float) and scale <= 0
@@ -56,5 +67,6 @@ KNOWN = (
         "rounds the operator before in another way, and a step is all it takes to come out elsewhere",
     ),
     Known("Attention", _has_infinite_attribute, "subtracts infinity from infinity in its softmax"),
+    Known("QuantizeLinear", _has_integer_precision, "divides integers where `precision` names a type of them"),
     Known("Attention", _has_no_positive_scale, "takes the square root of a negative scale, and a scale of 0 for none"),
 )

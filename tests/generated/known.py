@@ -118,6 +118,11 @@ def is_integer(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is not None and mismatch.got.dtype.kind in "iu"
 
 
+def is_unsigned(site: Site, mismatch: Mismatch) -> bool:
+    """The output holds unsigned integers."""
+    return mismatch.where is not None and mismatch.got.dtype.kind == "u"
+
+
 def like_float32(site: Site, mismatch: Mismatch) -> bool:
     """float64 that is as near as float32 would be."""
     if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):

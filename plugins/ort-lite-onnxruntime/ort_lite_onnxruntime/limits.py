@@ -226,6 +226,7 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "Slice": _slice,
     "SoftmaxCrossEntropyLoss": _not_empty,
     "StringNormalizer": _not_empty,
+    "com.microsoft.ConvTransposeWithDynamicPads": _image,
     "com.microsoft.FusedConv": _conv,
     "com.microsoft.GridSample": _grid_sample,
     "com.microsoft.Inverse": _inverse,

@@ -143,6 +143,7 @@ def test_what_does_not_fit_is_named(changes: dict[int, Array | None], more: dict
         (dict.fromkeys((14, 15), ramp((SIZE,))), {}, "normalisation of queries and keys"),
         ({16: np.array([1, 1], np.int32)}, {}, "query_seqlens, the lengths of padded queries"),
         ({}, {"qk_output": 7}, "qk_output 7"),
+        ({}, {"qk_output": 0}, "qk_output 0"),
         ({2: None}, {}, "keys without values"),
         ({7: None}, {"do_rotary": 1}, "do_rotary without cos_cache and sin_cache"),
         (dict.fromkeys((3, 4), ramp((2, KV_HEADS, 9, SIZE), "float16")), {}, "a past that is not of float32"),
@@ -150,4 +151,4 @@ def test_what_does_not_fit_is_named(changes: dict[int, Array | None], more: dict
 )
 def test_what_no_kernel_takes_is_refused(changes: dict[int, Array | None], more: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
-        run_op("GroupQueryAttention", changed(STEP, changes), attributes(**more), outputs=4, **HOW)
+        run_op("GroupQueryAttention", changed(STEP, changes), attributes(**{"qk_output": 1} | more), outputs=4, **HOW)

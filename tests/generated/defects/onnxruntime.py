@@ -21,6 +21,7 @@ from tests.generated.known import (
     has_input,
     has_nan,
     has_single_size,
+    is_unsigned,
     like_float32,
     nearly,
     special,
@@ -221,6 +222,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.SVMRegressor", "does not transform scores for PROBIT", attribute("post_transform", "PROBIT")),
     _defect(
         "AffineGrid", "places the only pixel of an axis at 1 for align_corners; ort-lite at 0, as PyTorch", has_single_size
+    ),
+    _defect(
+        "Cast CastLike",
+        "casts NaN and infinities to unsigned integers as the vectors of the CPU do",
+        both(special, is_unsigned),
     ),
     _defect("Clip", "clips infinities to the largest number where there is no bound", _expects_largest),
     _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),

@@ -19,7 +19,7 @@ from ort_lite_cpu.registry import REAL, operator
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
-_STAGES = {0: kernels.NOTHING, 1: kernels.SEEN, 2: kernels.SOFTMAX}
+_STAGES = {1: kernels.SEEN, 2: kernels.SOFTMAX}
 
 
 @operator("GroupQueryAttention", domain="com.microsoft", types=REAL)
