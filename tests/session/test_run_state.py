@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -209,7 +209,12 @@ def test_two_runs_cannot_use_one_state() -> None:
     thread.start()
     assert inside.wait(30)
     feed = {"x": EMBED[:1], "at": np.zeros((LENGTH, 1), np.float32)}
-    calls = (lambda: made.run(None, feed, state=state), state.copy, state.values, lambda: state.rewind(1, 0))
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: made.run(None, feed, state=state),
+        state.copy,
+        state.values,
+        lambda: state.rewind(1, 0),
+    )
     for call, what in zip(calls, ("run", "copied", "read", "rewound"), strict=True):
         with pytest.raises(InvalidArgument, match=f"cannot be {what} while a run uses it; give each run a state of its own"):
             call()
