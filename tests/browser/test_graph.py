@@ -60,7 +60,7 @@ def test_a_search_counts_and_goes_from_match_to_match(squeezenet: Page) -> None:
     assert details(squeezenet).locator(".name").text_content() == names[2]
 
 
-QUERIES = ("conv10", "tensor:softmaxout", "provider:cpu op:concat", "dtype:float32 op:softmax", "name:n3")
+QUERIES = ("conv10", "tensor:softmaxout", "provider:accelerator op:concat", "dtype:float32 op:softmax", "name:n3")
 
 
 def test_a_search_finds_names_tensors_providers_and_types(squeezenet: Page) -> None:
