@@ -1,4 +1,7 @@
-"""The Session class: load, run, explain and close a model. Creation lives in `session_state`."""
+"""The Session class: load, run, explain and close a model. Creation lives in `session_state`.
+
+The file is long because it documents the arguments and errors of every public method.
+"""
 
 import os
 import threading

@@ -16,7 +16,7 @@ from ort_lite.session.composite import CompositeProvider
 from tests.compat.test_device_values import Board, OnBoard, Transfer, X, session
 from tests.provider.numpy_provider import NumpyProvider
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork exists on POSIX systems only")
 LOST = r"does not outlive a fork\. This instance belongs to process \d+, and this is process \d+: create sessions"
 
 
@@ -60,7 +60,7 @@ class Fragile(Board):
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """What `work` returns or raises in a forked child, as text; "" if it does not end."""
+    """Call `work` in a forked child. Return its result or error as text, or "" if the child does not end."""
     source, sink = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

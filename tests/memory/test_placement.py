@@ -1,4 +1,4 @@
-"""What limited memories hold, and when: every operator finds its operands, moves are those of the plan, errors name the tensor."""
+"""Plans for limited memories: every operator finds its operands, the plan lists every move, errors name the tensor."""
 
 from dataclasses import dataclass, replace
 

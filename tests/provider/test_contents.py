@@ -1,4 +1,4 @@
-"""What a provider knows of sizes and contents while it claims nodes, and while it plans a run."""
+"""Sizes and contents that a provider can read while it claims nodes and while it plans a run."""
 
 from typing import Any
 

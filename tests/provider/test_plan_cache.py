@@ -120,7 +120,7 @@ def test_memory_and_trim_are_hooks_of_a_partition() -> None:
     assert cache.memory() == {"arrays": [], "plans": 0, "plan_bytes": 0}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork exists on POSIX systems only")
 def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     cache: PlanCache[str] = PlanCache(4)
     statuses: list[int] = []

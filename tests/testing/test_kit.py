@@ -53,7 +53,7 @@ def test_a_good_provider_with_a_device_passes_every_check(models: GeneratedModel
 @pytest.mark.parametrize("defect", [*DEFECTS, *DEVICE_DEFECTS])
 def test_a_planted_defect_is_found(defect: str, models: GeneratedModels, monkeypatch: pytest.MonkeyPatch) -> None:
     if "fork" in defect and not hasattr(os, "fork"):
-        pytest.skip("no fork here")
+        pytest.skip("os.fork exists on POSIX systems only")
     monkeypatch.setattr(import_module("ort_lite.testing.checks.forks"), "PATIENCE", 1.0)
     check = {**DEFECTS, **DEVICE_DEFECTS}[defect]
     provider = BadProvider if defect in DEFECTS else BadDeviceProvider

@@ -45,7 +45,8 @@ def _problems(calls: "type[_LentCalls]", partition: Partition, compiled: Any, fe
 
 class _LentCalls(DeviceCalls):
     def lent_problems(self, feed: Mapping[str, Any], state: Sequence[Any]) -> Iterator[str]:
-        raise NotImplementedError
+        """Yield the problems of calls with these inputs. Each check has its own calls."""
+        raise NotImplementedError  # abstract: _Donations and _Replays define it
 
     def owned(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the arrays on the device and their handles, which return to the allocator with the values."""

@@ -190,7 +190,7 @@ class Driven(AcceleratorExecutionProvider):
             signal.pause()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork exists on POSIX systems only")
 @pytest.mark.parametrize(("provider", "status"), [(Driven, 7), (AcceleratorExecutionProvider, 0)])
 def test_a_forked_child_is_told_that_its_card_is_lost(provider: type[AcceleratorExecutionProvider], status: int) -> None:
     made, expected = session(provider()), on_cpu(2)

@@ -45,7 +45,7 @@ def group_query_attention(op: NodeLowering) -> None:
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
-        raise op.reject(f"qk_output {op.attr('qk_output')}")
+        raise op.reject(f"qk_output {op.attr('qk_output', 0)} for a fourth output, expected 1 or 2")
     rules = AttentionOptions(
         scale=float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),
