@@ -20,6 +20,7 @@ class SampleExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "SampleExecutionProvider"
     default: ClassVar[bool] = False
+    shares_device: ClassVar[bool] = True
     device = Device("sample")
 
     def __init__(self, minimum: int | str = 2, **unknown: Any) -> None:
