@@ -1,13 +1,11 @@
 """Checks of how a compiled partition treats its inputs and outputs, other threads, other instances and failed runs."""
 
-import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,12 @@ from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.session.device_values import put
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
+from ort_lite.testing.checks.pauses import Pauses
 from ort_lite.testing.checks.tries import call_for, format_exception, problem, run_copy, session_with_constants, sessions
 from ort_lite.testing.frozen import changes, snapshot
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
-THREADS, RUNS, PAUSED_RUNS = 8, 12, 3
-PAUSE, PAUSED_LINES = 1e-3, 1 / 8
-"""Seconds of a pause, longer than most calls, and the share of lines that pause: few pauses overlap, so the others run meanwhile."""
-LIBRARIES = frozenset({"numpy", *sys.stdlib_module_names})
+THREADS, RUNS = 8, 12
 PATIENCE = 120.0
 """Seconds that all runs of the threads may take; longer is a deadlock."""
 
@@ -108,7 +104,7 @@ def statelessness(kit: Kit) -> list[Finding]:
 def threads(kit: Kit) -> list[Finding]:
     """Check that many threads in one session, each with its own inputs, get the bits that a single thread gets.
 
-    The check runs twice: at full speed, and with pauses between lines of the provider's Python code, where other threads can run.
+    The check runs twice: at full speed, and with pauses at each line of the provider's Python code, where other threads can run.
     """
     found = []
     for case, session in sessions(kit):
@@ -116,8 +112,12 @@ def threads(kit: Kit) -> list[Finding]:
         wanted = [run_copy(session, feed) for feed in feeds]
         if any(isinstance(result, Exception) for result in wanted):
             continue
+        begin = time.monotonic()
         problems = _hammer(session, feeds, wanted, RUNS)
-        problems = problems or _hammer(session, feeds, wanted, PAUSED_RUNS, foreign=LIBRARIES | kit.host.packages)
+        if not problems:
+            pause = (time.monotonic() - begin) / RUNS
+            pauses = Pauses(partial(run_copy, session, feeds[0]), THREADS, pause, kit.host.packages)
+            problems = _hammer(session, feeds, wanted, pauses.runs, pauses.during)
         if problems:
             found.append(
                 Finding("threads", case.name, f"{problems[0]} ({len(problems)} problems in runs of {THREADS} threads)")
@@ -126,19 +126,22 @@ def threads(kit: Kit) -> list[Finding]:
 
 
 def _hammer(
-    session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, foreign: Set[str] | None = None
+    session: Any,
+    feeds: Sequence[dict[str, Any]],
+    wanted: Sequence[Any],
+    runs: int,
+    during: Callable[[int, int], AbstractContextManager[None]] | None = None,
 ) -> list[str]:
-    """Run from many threads at once and return the problems. With `foreign`, pause in the code of all other packages."""
+    """Run from many threads at once and return the problems. `during(thread, run)` is around each run."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
 
-    def hammer(seed: int, feed: dict[str, Any], expected: Sequence[Any]) -> None:
-        choose = random.Random(seed).random
+    def hammer(thread: int, feed: dict[str, Any], expected: Sequence[Any]) -> None:
         start.wait()
-        for _ in range(runs):
+        for run in range(runs):
             if over.is_set():
                 return
-            with nullcontext() if foreign is None else _pauses(choose, foreign):
+            with nullcontext() if during is None else during(thread, run):
                 got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
                 problems.append(format_exception(got))
@@ -156,28 +159,6 @@ def _hammer(
     over.set()
     stuck = sum(worker.is_alive() for worker in workers)
     return [f"{stuck} threads did not come back within {PATIENCE:g} s", *problems] if stuck else problems
-
-
-@contextmanager
-def _pauses(choose: Callable[[], float], foreign: Set[str]) -> Iterator[None]:
-    """Pause before some lines of the provider's Python code, chosen by random numbers, unless a tracer is already installed."""
-    if sys.gettrace() is not None:
-        yield
-        return
-
-    def line(frame: FrameType, event: str, argument: Any) -> Any:
-        if choose() < PAUSED_LINES:
-            time.sleep(PAUSE)
-        return line
-
-    def call(frame: FrameType, event: str, argument: Any) -> Any:
-        return None if frame.f_globals.get("__name__", "").partition(".")[0] in foreign else line
-
-    sys.settrace(call)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
 
 
 @contextmanager
