@@ -1,5 +1,7 @@
 """Caches that the CPU provider writes to in place: one OrtValue bound to past and present, and run states."""
 
+import resource
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ ATTENTION = f"""{HEAD} ({ROWS} q, {ROWS} k, {ROWS} v, {CACHE} pk, {CACHE} pv, in
     => ({ROWS} y, float[1,1,T,{SIZE}] nk, float[1,1,T,{SIZE}] nv MORE_OUTPUTS) {{
     y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=1, kv_num_heads=1>(q, k, v, pk, pv, last, total) MORE_NODES
 }}"""
+LONG_ATTENTION = ATTENTION.replace(f"{SIZE}]", "SIZE]").replace("MORE_OUTPUTS", "").replace("MORE_NODES", "")
 SCATTER = f"""{HEAD} (float[1,{LENGTH},2] past, float[1,R,2] x, int64[1] at) => (float[1,{LENGTH},2] present) {{
     present = TensorScatter<axis=1>(past, x, at)
 }}"""
@@ -33,9 +36,9 @@ def session(text: str) -> ort_lite.InferenceSession:
     return ort_lite.InferenceSession(onnx.parser.parse_model(text))
 
 
-def step(position: int, rows: int = 1) -> dict[str, Any]:
+def step(position: int, rows: int = 1, size: int = SIZE) -> dict[str, Any]:
     rng = np.random.default_rng(position)
-    feed: dict[str, Any] = {name: rng.standard_normal((1, rows, SIZE)).astype(np.float32) for name in "qkv"}
+    feed: dict[str, Any] = {name: rng.standard_normal((1, rows, size)).astype(np.float32) for name in "qkv"}
     end = position + rows
     return {**feed, "last": np.array([end - 1], np.int32), "total": np.array(end, np.int32)}
 
@@ -173,3 +176,36 @@ def test_tensor_scatter_writes_to_a_cache_in_place() -> None:
         np.testing.assert_array_equal(past.numpy(), expected)
         np.testing.assert_array_equal(state.values()["past"], expected)
     assert state._kept.values["past"] is before
+
+
+def test_steps_in_a_long_cache_copy_none_of_it() -> None:
+    """A copy would need as much memory as a cache: in arrays, which are traced, or in the scratch of the run."""
+    room, size = 4096, 128
+    made = session(LONG_ATTENTION.replace("SIZE", str(size)))
+    keys, values = (OrtValue.ortvalue_from_numpy(np.zeros((1, 1, room, size), np.float32)) for _ in range(2))
+    binding = bind(made, keys, values)
+
+    def run(position: int) -> None:
+        for name, array in step(position, size=size).items():
+            binding.bind_cpu_input(name, array)
+        binding.run()
+
+    for position in range(room - 1100, room - 1000):
+        run(position)
+    begun = peak_memory()
+    tracemalloc.start()
+    try:
+        for position in range(room - 1000, room):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            run(position)
+            assert tracemalloc.get_traced_memory()[1] - before < 64 << 10
+    finally:
+        tracemalloc.stop()
+    assert made.memory()["scratch"]["peak"] <= 1 << 20 < keys.numpy().nbytes
+    assert peak_memory() - begun < 4 << 20, "1,000 steps need no more memory than 100"
+
+
+def peak_memory() -> int:
+    """Return the largest resident memory of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -124,9 +124,19 @@ def qwen2_4l_fp32(place: Path) -> None:
 
 
 def qwen2_4l_int4(place: Path) -> None:
-    """Products may round activations to int8: the builder's default for CPUs leaves that open."""
     _genai(place, "int4")
-    path = place / "model.onnx"
+    _round_activations(place / "model.onnx")
+
+
+def qwen2_24l_int4(place: Path) -> None:
+    """Build a Qwen2.5 of 0.5 billion parameters, which tests.benchmarks.decode measures. It is not part of the zoo."""
+    sizes = {"vocab_size": 151936, "intermediate_size": 4864, "num_hidden_layers": 24, "max_position_embeddings": 32768}
+    _genai(place, "int4", **sizes, tie_word_embeddings=True)
+    _round_activations(place / "model.onnx")
+
+
+def _round_activations(path: Path) -> None:
+    """Let products round activations to int8: the builder's default for CPUs leaves that open."""
     model = onnx.load(path, load_external_data=False)
     for node in model.graph.node:
         for attribute in node.attribute:
@@ -135,10 +145,10 @@ def qwen2_4l_int4(place: Path) -> None:
     onnx.save(model, path)
 
 
-def _genai(place: Path, precision: str) -> None:
-    """Run the builder of onnxruntime-genai on a checkpoint with random weights."""
+def _genai(place: Path, precision: str, **sizes: Any) -> None:
+    """Run the builder of onnxruntime-genai on a checkpoint with random weights. `sizes` replace those of the configuration."""
     checkpoint, cache = place / "checkpoint", place / "cache"
-    _save_qwen2(checkpoint)
+    _save_qwen2(checkpoint, sizes)
     options = ["-i", checkpoint, "-o", place, "-p", precision, "-e", "cpu", "-c", cache]
     command = [sys.executable, "-m", "onnxruntime_genai.models.builder", *map(str, options)]
     subprocess.run(command, check=True, timeout=1800)
@@ -148,22 +158,23 @@ def _genai(place: Path, precision: str) -> None:
     np.savez(place / "feeds.npz", **_qwen2_feeds([value.name for value in graph.input]))
 
 
-def _save_qwen2(folder: Path) -> None:
-    """Save a Qwen2 with four layers, and a tokenizer that the builder asks for."""
+def _save_qwen2(folder: Path, sizes: dict[str, Any]) -> None:
+    """Save a Qwen2, by default with four layers, and a tokenizer that the builder asks for."""
     start()
-    config = Qwen2Config(
-        vocab_size=32000,
-        hidden_size=896,
-        intermediate_size=2816,
-        num_hidden_layers=4,
-        num_attention_heads=14,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-        tie_word_embeddings=False,
-    )
+    defaults: dict[str, Any] = {
+        "vocab_size": 32000,
+        "hidden_size": 896,
+        "intermediate_size": 2816,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
+    }
+    config = Qwen2Config(**{**defaults, **sizes})
     enliven(Qwen2ForCausalLM(config)).save_pretrained(folder)
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
