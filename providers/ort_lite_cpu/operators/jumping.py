@@ -19,7 +19,7 @@ from ort_lite_cpu.costs import work_of_copy
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, inline_body, jump, pass_outer, splice
-from ort_lite_cpu.lowering.lowered import Requirement
+from ort_lite_cpu.lowering.lowered import Instruction, Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
 from ort_lite_cpu.lowering.values import Values
@@ -312,7 +312,10 @@ def _roll(
 
 
 def _overwritten(made: Inlined, states: Sequence[State]) -> dict[Buffer | None, Buffer]:
-    """Return the results that the body may make in the memory of the state that they become, which nothing reads any more."""
+    """Return the results that the body may make in the memory of the state that they become: nothing else reads that any more.
+
+    So a cache to which the body appends is not copied.
+    """
     instructions, targets = made.instructions, dict[Buffer | None, Buffer]()
     if any(each.jump < 0 for each in instructions):
         return targets  # an inner loop reads again what it has read
@@ -322,9 +325,17 @@ def _overwritten(made: Inlined, states: Sequence[State]) -> dict[Buffer | None, 
         if old is None or old in passed or new in targets or not _fits(made, state.result, state.held):
             continue
         last = max((k for k, each in enumerate(instructions) if old in each.operands), default=-1)
-        if last < min(k for k, each in enumerate(instructions) if new in each.operands):
+        first = min(k for k, each in enumerate(instructions) if new in each.operands)
+        if last < first or (last == first and _is_written_over(instructions[first], new, old)):
             targets[new] = old
     return targets
+
+
+def _is_written_over(instruction: Instruction, new: Buffer | None, old: Buffer) -> bool:
+    """Return True if the instruction may write `new` to the memory of `old`, which it reads once."""
+    operands = instruction.operands
+    pairs = [pair for pair in (instruction.inplace, instruction.over) if pair is not None]
+    return operands.count(old) == 1 and any((operands[out], operands[source]) == (new, old) for out, source in pairs)
 
 
 def _redirect(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor:

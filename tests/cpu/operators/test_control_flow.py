@@ -420,6 +420,45 @@ def test_states_that_change_places_are_not_mixed_up() -> None:
     np.testing.assert_allclose(c, 2 * (10 + ramp((2,))) + 2 * ramp((2,)), rtol=1e-6)
 
 
+def test_a_cache_to_which_a_body_appends_is_not_copied() -> None:
+    """The scratch of a run has room for one cache, and each turn writes its row."""
+    room, size = 4096, 128
+    made = session(
+        f"""(int64 n, float[1,{room},{size}] past, float[1,1,{size}] x) => (float[1,{room},{size}] present) {{
+            y = Loop(n, , past) <body = b (int64 i, bool go, float[1,{room},{size}] c) => (bool on, float[1,{room},{size}] d) {{
+                on = Identity(go)
+                axis = Constant<value_ints = [0]>()
+                at = Unsqueeze(i, axis)
+                number = Cast<to = 1>(at)
+                row = Add(x, number)
+                d = TensorScatter<axis = 1>(c, row, at)
+            }}>
+            present = Identity(y)
+        }}""",
+        24,
+    )
+    past, x = ramp((1, room, size)), ramp((1, 1, size))
+    [present] = made.run(None, {"n": np.array(1000), "past": past, "x": x})
+    assert_close(present[0, :1000], x[0] + np.arange(1000, dtype=np.float32)[:, None], 1e-6, 1e-6, "rows")
+    np.testing.assert_array_equal(present[0, 1000:], past[0, 1000:])
+    assert made.memory()["scratch"]["peak"] < 2 * past.nbytes
+
+
+@pytest.mark.parametrize(
+    "step", ["Add(x, s)", "Add(s, s)", "MatMul(s, s)", "Sum(s, x, s)", "Softmax(s)", "Concat<axis = 0>(low, high)"]
+)
+def test_a_state_that_is_overwritten_was_read_before(step: str) -> None:
+    parts = "low = Slice(s, one, two) high = Slice(s, zero, one)" if "low" in step else ""
+    constants = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, bool true = {1}"
+    text = f"""(int64 n, float[2,2] x) => (float[2,2] y) <{constants}> {{
+        y = Loop(n, true, x) <body = b (int64 i, bool go, float[2,2] s) => (bool on, float[2,2] t) {{
+            on = Identity(go) {parts} t = {step}
+        }}>
+    }}"""
+    check(text, n=np.array(3), x=ramp((2, 2)) / 4)
+    native(text, n=np.array(3), x=ramp((2, 2)) / 4)
+
+
 def test_loops_and_branches_nest_in_one_program() -> None:
     text = """(int64 n, float[T,K] xs, float[K] w) => (float[K] last, float[T,K] ys) {
         last, ys = Scan (w, xs) <num_scan_inputs = 1, body = b (float[K] s, float[K] x) => (float[K] t, float[K] y) {
