@@ -11,7 +11,7 @@ from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
 from ort_lite.native.cpu import Target, parse_target
 from ort_lite_cpu.kernels.gemm import (
-    attention,
+    attention_rows,
     byte_tile,
     depthwise,
     few_bit_dots,
@@ -106,6 +106,11 @@ def recurrent(target: Target) -> Spec:
     return Spec.plain(product, "void(*f32,i64,*f32,*f32,i64,i64,i64,i64,*f32)", statics)
 
 
+def few_queries(name: str, signature: str, target: Target) -> Spec:
+    vectors = attention_rows.row_vectors("f32", target)
+    return Spec.plain(getattr(attention_rows, name), signature, {"most": vectors.rows, "lanes": vectors.lanes})
+
+
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
@@ -132,8 +137,8 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
     "recurrent": recurrent,
-    "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
-    "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
+    "attention scores": lambda target: few_queries("score_rows", "void(*f32,*f32,i64,i64,i64,i64,i64,*f32,i64)", target),
+    "attention blend": lambda target: few_queries("blend_rows", "void(*f32,i64,*f32,i64,i64,i64,i64,i64,*f32)", target),
 }
 
 

@@ -11,15 +11,16 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import RATE, nominal
 from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.kernels.gemm.attention_rows import row_vectors
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.softmax import vectors_for
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
-RATE_IN_PLACE = 20
-"""The products of a nanosecond with keys and values that are read in place, once for each row."""
-SOFTMAX, SOFTMAX_IN_PLACE = 26, 40
+RATE_IN_PLACE, READ = 45, 8
+"""The products of a nanosecond with keys and values in place, and the elements of those that are read in one."""
+SOFTMAX = 26
 """The products that take as long as the softmax takes for one score."""
 PACK = 5
 """The packed elements of keys and values in two nanoseconds."""
@@ -127,8 +128,8 @@ class AttentionCase(Record, eq=False):
 
     @property
     def others(self) -> list[Tensor | None]:
-        """The operands that all kernels have in common: mask, lengths, sinks, result and scores."""
-        return [self.mask.tensor, self.rules.lengths, self.rules.sink, self.y.tensor, self.scores]
+        """The operands that all kernels have in common: mask, lengths, sinks and result."""
+        return [self.mask.tensor, self.rules.lengths, self.rules.sink, self.y.tensor]
 
     @property
     def stored(self) -> kernels.Keys:
@@ -150,8 +151,13 @@ def work_of_packing(n: AttentionSizes) -> Dim:
 
 
 def work_of_few(n: AttentionSizes) -> Dim:
-    """Return the nanoseconds with keys and values in place."""
-    return n.scores * (n.size + n.value_size + SOFTMAX_IN_PLACE) // RATE_IN_PLACE
+    """Return the nanoseconds with keys and values in place, without reading them from memory."""
+    return n.scores * (n.size + n.value_size + SOFTMAX) // RATE_IN_PLACE
+
+
+def work_of_reading(n: AttentionSizes) -> Dim:
+    """Return the nanoseconds in which keys and values are read in place."""
+    return n.batch * n.kv_heads * n.length * (n.size + n.value_size) // READ
 
 
 def _cost_of_many(n: AttentionSizes) -> float:
@@ -159,7 +165,7 @@ def _cost_of_many(n: AttentionSizes) -> float:
 
 
 def _cost_of_few(n: AttentionSizes) -> float:
-    return float(nominal(work_of_few(n)))
+    return float(nominal(work_of_few(n) + work_of_reading(n)))
 
 
 def _expected(cost: Callable[[AttentionSizes], float], case: AttentionCase) -> float:
@@ -178,10 +184,13 @@ def _cost_by_rows(case: AttentionCase) -> float:
 def _least_rows(case: AttentionCase) -> int:
     """Return the number of rows from which on packed heads cost less."""
     costs, pair = case.op.costs, case.numbers._replace(rows=2)
-    many = costs.predict("attend", float(nominal(work_of_attend(pair)))) / 2
-    packing = costs.predict("attend", float(nominal(work_of_packing(pair))))
-    spared = costs.predict("attend_few", _cost_of_few(pair)) / 2 - many
-    return int(packing / spared) + 1 if spared * kernels.FAR > packing else kernels.FAR
+
+    def predict(name: str, work: Callable[[AttentionSizes], Dim]) -> float:
+        return costs.predict(name, float(nominal(work(pair))))
+
+    fixed = predict("attend", work_of_packing) - predict("attend_few", work_of_reading)
+    each = (predict("attend_few", work_of_few) - predict("attend", work_of_attend)) / 2
+    return int(max(fixed, 0.0) / each) + 1 if each * kernels.FAR > fixed else kernels.FAR
 
 
 # --- Instructions
@@ -229,11 +238,21 @@ def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
     q, k, v = case.q, case.k, case.v
     batch, heads, rows, size = q.shape
     n = case.sizes._replace(batch=select(turn, batch, 0), rows=select(turn, rows, 0))
-    scratch = case.op.temporary(q.tensor.dtype, (case.op.options.threads * kernels.SHARED * n.rows * n.length,))
+    room = n.length + size + n.value_size
+    scratch = case.op.temporary(q.tensor.dtype, (case.op.options.threads * kernels.SHARED * n.rows * room,))
     sizes: Any = (n.batch, heads, n.rows, size, n.value_size, *q.place, *case.y.steps)
     operands = [q.tensor, k.tensor, v.tensor, *case.others, scratch]
     g, rules = kernels.AttentionHeads(*sizes), case.rules.score_rules(case.mask)
-    case.op.emit(kernels.attend_few, operands, g=g, kv=case.stored, rules=rules, work=work_of_few(n))
+    vectors = row_vectors(q.tensor.native, case.op.target)
+    case.op.emit(
+        kernels.attend_few,
+        operands,
+        g=g,
+        kv=case.stored,
+        rules=rules,
+        vectors=vectors,
+        work=work_of_few(n) + work_of_reading(n),
+    )
 
 
 def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
@@ -250,7 +269,7 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))
     exponentials = vectors_for(q.tensor.native, op.target)["lanes"]
     packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes, exponentials)
-    operands = [q.tensor, keys, values, *case.others, scratch]
+    operands = [q.tensor, keys, values, *case.others, case.scores, scratch]
     op.emit(kernels.attend, operands, g=g, kv=packed, rules=rules, work=work_of_attend(n))
 
 
@@ -260,12 +279,18 @@ def _emit_by_rows(case: AttentionCase) -> None:
     _emit_many(case, many)
 
 
+SCORES_WANTED = "the scores are a result"
 CANDIDATES: Final = (
-    Candidate("attend_few", lambda case: "", lambda case: _expected(_cost_of_few, case), _emit_few),
+    Candidate(
+        "attend_few",
+        lambda case: "" if case.scores is None else SCORES_WANTED,
+        lambda case: _expected(_cost_of_few, case),
+        _emit_few,
+    ),
     Candidate("attend", lambda case: "", lambda case: _expected(_cost_of_many, case), _emit_many),
     Candidate(
         "attend-by-rows",
-        lambda case: "the number of query rows is known" if case.rows_known else "",
+        lambda case: "the number of query rows is known" if case.rows_known else "" if case.scores is None else SCORES_WANTED,
         _cost_by_rows,
         _emit_by_rows,
     ),

@@ -58,8 +58,9 @@ def test_any_number_of_rows_keys_and_heads(
     [
         (12, 12, 1, {"attend_few", "attend"}, "attend_few"),
         (12, 12, 8, {"attend_few", "attend"}, "attend_few"),
-        (12, 12, 64, {"attend_few", "attend"}, "attend"),
-        (8, 2, 4, {"attend_few", "attend"}, "attend"),
+        (12, 12, 128, {"attend_few", "attend"}, "attend"),
+        (8, 2, 4, {"attend_few", "attend"}, "attend_few"),
+        (8, 2, 32, {"attend_few", "attend"}, "attend"),
         (12, 12, "S", {"attend_few", "attend", "attend-by-rows"}, "attend-by-rows"),
         (5, 1, 1, {"attend_few", "attend"}, "attend_few"),
     ],
@@ -130,11 +131,10 @@ def test_causality_and_windows(causal: int, window: tuple[int, int], rows: int, 
     check_op("Attention", q, k, v, None, ramp((2, 2, 5, 4)), ramp((2, 2, 5, 4)), outputs=3, **attributes)
 
 
-@KERNELS
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
-def test_scores_at_every_stage(mode: int, kernel: str) -> None:
+def test_scores_at_every_stage(mode: int) -> None:
     softcap = 1.5 if mode else 0.0  # the reference caps what the specification calls raw
-    attributes = {"qk_matmul_output_mode": mode, "softcap": softcap, "is_causal": 1, "outputs": 4, "pin": kernel, **TOLERANCE}
+    attributes = {"qk_matmul_output_mode": mode, "softcap": softcap, "is_causal": 1, "outputs": 4, **TOLERANCE}
     check_op("Attention", *qkv(2, 4, 2, 5, 7, 4, 3), mask_like((2, 1, 5, 7), "float32"), **attributes)
 
 
@@ -184,8 +184,11 @@ def test_sixteen_bits_are_rounded_where_an_operator_of_the_function_ends(
 ) -> None:
     past = [ramp((2, 2, 3, size)) for size in (8, 5)]
     inputs = [x.astype(dtype) for x in (*qkv(2, 4, 2, 5, 4, 8, 5), ramp((5, 7)), *past)]
-    want = by_function(inputs, attributes)
-    check_op("Attention", *inputs, expected=want, opset=23, outputs=4, rtol=0, atol=0, steps=True, pin=kernel, **attributes)
+    outputs = 3 if kernel == "attend_few" else 4  # it has no scores as a result
+    want = by_function(inputs, attributes)[:outputs]
+    check_op(
+        "Attention", *inputs, expected=want, opset=23, outputs=outputs, rtol=0, atol=0, steps=True, pin=kernel, **attributes
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16])

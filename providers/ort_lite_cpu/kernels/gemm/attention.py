@@ -29,6 +29,7 @@ from ort_lite.native.lang import (
     sqrt,
     tanh,
 )
+from ort_lite_cpu.kernels.gemm.attention_rows import RowVectors, blend_rows, score_rows
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
@@ -39,7 +40,7 @@ BLOCK = 64
 """The most query rows of one block."""
 SCORES = 1 << 17
 """The scores of one block, unless BLOCK allows fewer or one tile of rows has more."""
-SHARED = 4
+SHARED = 8
 """The heads that read a piece of keys and values together."""
 PIECE = 64
 """The keys of such a piece."""
@@ -406,8 +407,7 @@ def attend(
     lengths="g.batch",
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
-    qk="g.batch * g.heads * g.rows * kv.length",
-    scratch="parts * SHARED * g.rows * kv.length",
+    scratch="parts * SHARED * g.rows * (kv.length + g.size + g.value_size)",
 )
 def attend_few(
     q: Ptr,
@@ -417,75 +417,59 @@ def attend_few(
     lengths: Ptr,
     sink: Ptr,
     y: Ptr,
-    qk: Ptr,
     scratch: Ptr,
     g: AttentionHeads,
     kv: Keys,
     rules: ScoreRules,
+    vectors: RowVectors,
     part: int,
     parts: int,
 ) -> int:
-    """Compute `attend` from keys and values in place; parts share heads, up to SHARED of a group at a time. Best for few rows."""
+    """Compute `attend` from keys and values in place; parts share heads, up to SHARED of a group at a time. Best for few rows.
+
+    The scores are no result. scratch: for each of SHARED * rows rows of a part, `length` scores, a query and a result.
+    """
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
     group, length = g.heads // max(kv.heads, 1), kv.length
-    bunches = (group + SHARED - 1) // SHARED
-    s = shift(scratch, part * SHARED * g.rows * length)
+    pairs = max(g.batch * kv.heads, 1)
+    jobs = max((parts + pairs - 1) // pairs, 1)  # for each head of keys, so that every part has one
+    shares = max(min((group + jobs - 1) // jobs, SHARED), 1)
+    bunches, room = (group + shares - 1) // shares, SHARED * g.rows
+    s = shift(scratch, part * room * (length + g.size + g.value_size))
+    queries, sums = shift(s, room * length), shift(s, room * (length + g.size))
     for job in span(g.batch * kv.heads * bunches, part, parts):
-        shared, bunch = job // bunches, job % bunches * SHARED
+        shared, bunch = job // bunches, job % bunches * shares
         b, kv_head = shared // kv.heads, shared % kv.heads
-        h, many = kv_head * group + bunch, min(group - bunch, SHARED) * g.rows
+        h, many = kv_head * group + bunch, min(group - bunch, shares) * g.rows
         count, offset = frame(b, g.rows, length, lengths, rules)
-        begin, end = 0, length
-        if rules.output == NOTHING:
-            begin = visible(0, offset, rules, count)[0]
-            end = max(visible(g.rows - 1, offset, rules, count)[1], begin)
+        begin = visible(0, offset, rules, count)[0]
+        end = max(visible(g.rows - 1, offset, rules, count)[1], begin)
         x = shift(q, g.q_at + b * g.q_batch + h * g.q_head)
+        for r in range(many):
+            at = r // g.rows * g.q_head + r % g.rows * g.q_row
+            for d in range(g.size):
+                queries[r * g.size + d] = x[at + d] * like(q, factor)
         key = shift(k, kv.k_at + b * kv.k_batch + kv_head * kv.k_head)
+        value = shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head)
+        most, lanes, exponentials, out = vectors.rows, vectors.lanes, vectors.exponentials, shift(s, -begin)
         for t in range(begin, end, PIECE):
-            for r in range(many):
-                row, out = shift(x, r // g.rows * g.q_head + r % g.rows * g.q_row), shift(s, r * length - begin)
-                score(row, key, kv.k_row, t, min(t + PIECE, end), g.size, factor, out)
+            score_rows(queries, key, kv.k_row, t, min(t + PIECE, end), many, g.size, out, length, most, lanes)
         for r in range(many):
             i, hr = r % g.rows, h + r // g.rows
             first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
             own = shift(s, r * length)
             added = shift(mask, b * rules.m_batch + hr * rules.m_head + i * rules.m_row + begin)
-            more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * g.heads + hr) * g.rows + i) * length)
-            masked, output, half, precision = rules.masked, rules.output, rules.half, rules.precision
-            normalise_row(own, first, last, end - begin, added, more, kv.softcap, kept, masked, output, half, precision, 0)
-        target, value = shift(y, b * g.y_batch + h * g.y_head), shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head)
-        for r in range(many):
-            out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
-            for d in range(g.value_size):
-                out[d] = like(y, 0)
+            more, masked, half, precision = shift(sink, 0 if null(sink) else hr), rules.masked, rules.half, rules.precision
+            normalise_row(
+                own, first, last, end - begin, added, more, kv.softcap, own, masked, NOTHING, half, precision, exponentials
+            )
+        for d in range(many * g.value_size):
+            sums[d] = like(y, 0)
         for t in range(begin, end, PIECE):
-            for r in range(many):
-                out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
-                blend(shift(s, r * length - begin), value, kv.v_row, t, min(t + PIECE, end), g.value_size, out)
+            blend_rows(out, length, value, kv.v_row, t, min(t + PIECE, end), many, g.value_size, sums, most, lanes)
+        for r in range(many):
+            at = b * g.y_batch + (h + r // g.rows) * g.y_head + r % g.rows * g.y_row
+            for d in range(g.value_size):
+                y[at + d] = sums[r * g.value_size + d]
     return OK
-
-
-@native(fastmath=REDUCE)
-def score(x: Ptr, keys: Ptr, step: int, first: int, last: int, size: int, scale: float, s: Ptr) -> None:
-    """s[first:last] = scale * keys[first:last] @ x (size,), rows of keys `step` apart."""
-    for t in range(first, last):
-        total = like(x, 0)
-        for d in range(size):
-            total += x[d] * keys[t * step + d]
-        s[t] = total * like(x, scale)
-
-
-@native(fastmath=REDUCE)
-def blend(p: Ptr, values: Ptr, step: int, first: int, last: int, size: int, y: Ptr) -> None:
-    """y (size,) += p[first:last] @ values[first:last], four rows at a time; rows are `step` apart."""
-    t = first
-    while t + 4 <= last:
-        a, b, c, d = t * step, (t + 1) * step, (t + 2) * step, (t + 3) * step
-        for i in range(size):
-            y[i] += p[t] * values[a + i] + p[t + 1] * values[b + i] + p[t + 2] * values[c + i] + p[t + 3] * values[d + i]
-        t += 4
-    while t < last:
-        for i in range(size):
-            y[i] += p[t] * values[t * step + i]
-        t += 1
