@@ -7,7 +7,7 @@ after the DLTensor belong to the library; callers must not write to them.
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -81,9 +81,9 @@ class Container(ctypes.Structure):
         tensor.data, tensor.ndim, tensor.ctx = address, len(shape), DLContext(CPU, 0)
         tensor.dtype = DLDataType(*dtype)
         dims = (ctypes.c_int64 * len(shape))(*shape)
-        tensor.shape = made.shape_ = ctypes.cast(dims, ctypes.POINTER(ctypes.c_int64))
+        tensor.shape = made.shape_ = dims  # ctypes.cast would leave a cycle for the garbage collector
         made.memory, made.writeable, made._on_free = memory, writeable, on_free
-        made.deleter = ctypes.cast(_DELETER, ctypes.c_void_p)
+        made.deleter = _DELETER_ADDRESS
         made.ref_counter = 1
         with Container._lock:
             Container.live[made.address] = made
@@ -158,3 +158,4 @@ def _free_at(address: int) -> None:
 
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_free_at)
+_DELETER_ADDRESS: Final = ctypes.cast(_DELETER, ctypes.c_void_p).value
