@@ -200,7 +200,8 @@ def test_steps_in_a_long_cache_copy_none_of_it() -> None:
             before = tracemalloc.get_traced_memory()[0]
             run(position)
             assert tracemalloc.get_traced_memory()[1] - before < 64 << 10
-        assert tracemalloc.get_traced_memory()[0] - begun < 64 << 10, "1,000 steps hold no more memory than 100"
+        # CPython keeps up to 2,000 freed tuples of each length
+        assert tracemalloc.get_traced_memory()[0] - begun < 256 << 10, "1,000 steps hold no more memory than 100"
     finally:
         tracemalloc.stop()
     assert made.memory()["scratch"]["peak"] <= 1 << 20 < keys.numpy().nbytes
