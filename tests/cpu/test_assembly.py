@@ -106,9 +106,11 @@ def recurrent(target: Target) -> Spec:
     return Spec.plain(product, "void(*f32,i64,*f32,*f32,i64,i64,i64,i64,*f32)", statics)
 
 
-def few_queries(name: str, signature: str, target: Target) -> Spec:
-    vectors = attention_rows.row_vectors("f32", target)
-    return Spec.plain(getattr(attention_rows, name), signature, {"most": vectors.rows, "lanes": vectors.lanes})
+def few_queries(name: str, bits: int, target: Target) -> Spec:
+    vectors = attention_rows.row_vectors("f32", target, bits)
+    keys = {32: "f32", 8: "i8", 4: "u8"}[bits]
+    statics = {"most": vectors.rows, "lanes": vectors.lanes, "bits": bits}
+    return Spec.plain(getattr(attention_rows, name), f"void(*f32,i64,*{keys},i64,*f32,i64,i64,i64,i64,i64)", statics)
 
 
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
@@ -137,8 +139,13 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
     "recurrent": recurrent,
-    "attention scores": lambda target: few_queries("score_rows", "void(*f32,*f32,i64,i64,i64,i64,i64,*f32,i64)", target),
-    "attention blend": lambda target: few_queries("blend_rows", "void(*f32,i64,*f32,i64,i64,i64,i64,i64,*f32)", target),
+    "attention scores": lambda target: few_queries("score_rows", 32, target),
+    **{
+        f"attention {what} of {bits} bits": lambda target, what=what, bits=bits: few_queries(what, bits, target)  # type: ignore[misc]
+        for what in ("score_rows", "blend_rows")
+        for bits in (8, 4)
+    },
+    "attention blend": lambda target: few_queries("blend_rows", 32, target),
 }
 
 

@@ -29,7 +29,7 @@ from ort_lite.native.lang import (
     sqrt,
     tanh,
 )
-from ort_lite_cpu.kernels.gemm.attention_rows import RowVectors, blend_rows, score_rows
+from ort_lite_cpu.kernels.gemm.attention_rows import FLOATS, Rows, RowVectors, blend_rows, score_rows
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
@@ -399,6 +399,13 @@ def attend(
 
 
 @native
+def heads_together(group: int, jobs: int, parts: int) -> int:
+    """Return the heads of a group that one part takes together: at most SHARED, and fewer if parts would be without work."""
+    cuts = (parts + max(jobs, 1) - 1) // max(jobs, 1)
+    return max(min((group + cuts - 1) // cuts, SHARED), 1)
+
+
+@native
 @extents(
     q="walk(g.q_at, g.batch, g.q_batch, g.heads, g.q_head, g.rows, g.q_row, g.size, 1)",
     k="walk(kv.k_at, g.batch, kv.k_batch, kv.heads, kv.k_head, kv.length, kv.k_row, g.size, 1)",
@@ -431,9 +438,7 @@ def attend_few(
     """
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
     group, length = g.heads // max(kv.heads, 1), kv.length
-    pairs = max(g.batch * kv.heads, 1)
-    jobs = max((parts + pairs - 1) // pairs, 1)  # for each head of keys, so that every part has one
-    shares = max(min((group + jobs - 1) // jobs, SHARED), 1)
+    shares = heads_together(group, g.batch * kv.heads, parts)
     bunches, room = (group + shares - 1) // shares, SHARED * g.rows
     s = shift(scratch, part * room * (length + g.size + g.value_size))
     queries, sums = shift(s, room * length), shift(s, room * (length + g.size))
@@ -451,9 +456,10 @@ def attend_few(
                 queries[r * g.size + d] = x[at + d] * like(q, factor)
         key = shift(k, kv.k_at + b * kv.k_batch + kv_head * kv.k_head)
         value = shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head)
-        most, lanes, exponentials, out = vectors.rows, vectors.lanes, vectors.exponentials, shift(s, -begin)
+        most, lanes, exponentials = vectors.rows, vectors.lanes, vectors.exponentials
+        left, scores = Rows(queries, g.size), Rows(shift(s, -begin), length)
         for t in range(begin, end, PIECE):
-            score_rows(queries, key, kv.k_row, t, min(t + PIECE, end), many, g.size, out, length, most, lanes)
+            score_rows(left, Rows(key, kv.k_row), scores, g.size, t, min(t + PIECE, end), many, most, lanes, FLOATS)
         for r in range(many):
             i, hr = r % g.rows, h + r // g.rows
             first, last = visible(i, offset, rules, count)
@@ -467,7 +473,8 @@ def attend_few(
         for d in range(many * g.value_size):
             sums[d] = like(y, 0)
         for t in range(begin, end, PIECE):
-            blend_rows(out, length, value, kv.v_row, t, min(t + PIECE, end), many, g.value_size, sums, most, lanes)
+            right, out = Rows(value, kv.v_row), Rows(sums, g.value_size)
+            blend_rows(scores, right, out, g.value_size, t, min(t + PIECE, end), many, most, lanes, FLOATS)
         for r in range(many):
             at = b * g.y_batch + (h + r // g.rows) * g.y_head + r % g.rows * g.y_row
             for d in range(g.value_size):

@@ -9,12 +9,19 @@ from typing import NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, Static, StaticInt, like, native, null, shift, span, sqrt
-from ort_lite_cpu.kernels.gemm.attention import NOTHING, AttentionHeads, ScoreRules, frame, normalise_row, visible
+from ort_lite_cpu.kernels.gemm.attention import (
+    NOTHING,
+    PIECE,
+    SHARED,
+    AttentionHeads,
+    ScoreRules,
+    frame,
+    heads_together,
+    normalise_row,
+    visible,
+)
+from ort_lite_cpu.kernels.gemm.attention_rows import Rows, blend_rows, score_rows
 
-SHARED = 4
-"""The heads that read a piece of keys and values together."""
-PIECE = 64
-"""The keys of such a piece."""
 MIDDLE = 8.0
 """The code of 4 bits that stands for 0."""
 
@@ -33,6 +40,10 @@ class CodedKeys(NamedTuple):
     """1: there is a scale for each column of a head; 0: one for all."""
     bits: StaticInt
     """8 or 4."""
+    rows: StaticInt
+    lanes: StaticInt
+    exponentials: StaticInt
+    """The numbers of `RowVectors`."""
 
 
 @native(fastmath=SUMS)
@@ -47,36 +58,12 @@ def spread_query(x: Ptr, scales: Ptr, size: int, factor: float, channels: int, b
 
 
 @native(fastmath=SUMS)
-def score_codes(x: Ptr, keys: Ptr, first: int, last: int, size: int, bits: Static, s: Ptr) -> None:
-    """s[first:last] = keys[first:last] @ x (size,), from rows of codes, + x[size]."""
-    half = size // 2
-    for t in range(first, last):
-        total = like(x, 0)
-        if bits == 4:
-            for i in range(half):
-                code = int(keys[t * half + i])
-                total += x[i] * like(x, code & 15) + x[half + i] * like(x, code >> 4)
-        else:
-            for d in range(size):
-                total += x[d] * like(x, keys[t * size + d])
-        s[t] = total + x[size]
-
-
-@native(fastmath=SUMS)
-def blend_codes(p: Ptr, values: Ptr, first: int, last: int, size: int, bits: Static, y: Ptr) -> None:
-    """y (size,) += p[first:last] @ values[first:last], from rows of codes, of 4 bits with the even columns first; y[size] += sum(p)."""
-    half, total = size // 2, like(y, 0)
-    for t in range(first, last):
-        if bits == 4:
-            for i in range(half):
-                code = int(values[t * half + i])
-                y[i] += p[t] * like(y, code & 15)
-                y[half + i] += p[t] * like(y, code >> 4)
-        else:
-            for d in range(size):
-                y[d] += p[t] * like(y, values[t * size + d])
-        total += p[t]
-    y[size] += total
+def total_of(x: Ptr, n: int) -> object:
+    """Return the sum of x (n,)."""
+    total = like(x, 0)
+    for i in range(n):
+        total += x[i]
+    return total
 
 
 @native
@@ -123,14 +110,15 @@ def attend_codes(
     """
     factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
     group, length, size = g.heads // max(kv.heads, 1), kv.length, g.size
-    bunches, each = (group + SHARED - 1) // SHARED, size * kv.bits // 8
+    shares = heads_together(group, g.batch * kv.heads, parts)
+    bunches, each = (group + shares - 1) // shares, size * kv.bits // 8
     rows = SHARED * g.rows
     s = shift(scratch, part * rows * (length + 2 * (size + 1)))
     queries, sums = shift(s, rows * length), shift(s, rows * (length + size + 1))
     for job in span(g.batch * kv.heads * bunches, part, parts):
-        shared, bunch = job // bunches, job % bunches * SHARED
+        shared, bunch = job // bunches, job % bunches * shares
         b, kv_head = shared // kv.heads, shared % kv.heads
-        h, many = kv_head * group + bunch, min(group - bunch, SHARED) * g.rows
+        h, many = kv_head * group + bunch, min(group - bunch, shares) * g.rows
         key, value = shift(k, shared * kv.room * each), shift(v, shared * kv.room * each)
         own_k = shift(scales, kv_head * size * kv.channels)
         own_v = shift(own_k, kv.heads * size if kv.channels else 1)
@@ -141,12 +129,12 @@ def attend_codes(
         for r in range(many):
             row = shift(x, r // g.rows * g.q_head + r % g.rows * g.q_row)
             spread_query(row, own_k, size, factor, kv.channels, kv.bits, shift(queries, r * (size + 1)))
-            for d in range(size + 1):
+            for d in range(size):
                 sums[r * (size + 1) + d] = like(s, 0)
+        most, lanes, exponentials, bits = kv.rows, kv.lanes, kv.exponentials, kv.bits
+        left, scores = Rows(queries, size + 1), Rows(shift(s, -begin), length)
         for t in range(begin, end, PIECE):
-            for r in range(many):
-                row, out = shift(queries, r * (size + 1)), shift(s, r * length - begin)
-                score_codes(row, key, t, min(t + PIECE, end), size, kv.bits, out)
+            score_rows(left, Rows(key, each), scores, each, t, min(t + PIECE, end), many, most, lanes, bits)
         for r in range(many):
             i, hr = r % g.rows, h + r // g.rows
             first, last = visible(i, offset, rules, count)
@@ -155,12 +143,24 @@ def attend_codes(
             more = shift(sink, 0 if null(sink) else hr)
             half, precision = rules.half, rules.precision
             normalise_row(
-                own, first, last, end - begin, added, more, kv.softcap, own, rules.masked, NOTHING, half, precision, 0
+                own,
+                first,
+                last,
+                end - begin,
+                added,
+                more,
+                kv.softcap,
+                own,
+                rules.masked,
+                NOTHING,
+                half,
+                precision,
+                exponentials,
             )
         for t in range(begin, end, PIECE):
-            for r in range(many):
-                out = shift(sums, r * (size + 1))
-                blend_codes(shift(s, r * length - begin), value, t, min(t + PIECE, end), size, kv.bits, out)
+            blend_rows(scores, Rows(value, each), Rows(sums, size + 1), each, t, min(t + PIECE, end), many, most, lanes, bits)
+        for r in range(many):
+            sums[r * (size + 1) + size] = total_of(shift(s, r * length), end - begin)
         for r in range(many):
             out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
             gather_result(shift(sums, r * (size + 1)), own_v, size, kv.channels, kv.bits, out)

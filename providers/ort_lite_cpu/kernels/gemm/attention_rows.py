@@ -2,6 +2,9 @@
 
 A tile of scores is a few rows by as many keys as 16 bytes have elements: each key is read once for all rows, and the lanes of all sums
 of a row are added together. A tile of results stays in registers while it adds up values. Both prefetch as many rows as they read.
+
+Keys and values are floats, or codes of 8 or 4 bits. Codes of 4 bits are two to a byte: in queries and results, the columns in the low
+bits come first, then those in the high bits.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,11 @@ from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.softmax import vectors_for
 
+FLOATS = 32
+"""The `bits` of keys and values that are no codes."""
+ACROSS = 4
+"""The vectors of a tile of results."""
+
 
 class RowVectors(NamedTuple):
     """The most rows of a tile, the lanes of a vector, and those of exponentials (see `PackedKeys`)."""
@@ -22,95 +30,82 @@ class RowVectors(NamedTuple):
     exponentials: StaticInt
 
 
-def row_vectors(native: str, target: Target) -> RowVectors:
+class Rows(NamedTuple):
+    """A matrix in memory whose rows are `step` elements apart."""
+
+    at: Ptr
+    step: int
+
+
+def row_vectors(native: str, target: Target, bits: int = FLOATS) -> RowVectors:
     """Return the tile whose sums and operands fit the registers, for elements of "f32" or "f64"."""
-    most = 4 if target.vector_registers == 32 else 2
+    most = 4 if target.vector_registers == 32 else 2 if target.has_fma or bits != 4 else 1
     return RowVectors(most, tile_for(native, target).lanes, vectors_for(native, target)["lanes"])
-
-
-ACROSS = 4
-"""The vectors of a tile of results."""
 
 
 @native(inline=False)
 def score_rows(
-    x: Ptr, keys: Ptr, step: int, first: int, last: int, many: int, size: int, s: Ptr, length: int, most: Static, lanes: Static
+    x: Rows, keys: Rows, s: Rows, n: int, first: int, last: int, many: int, most: Static, lanes: Static, bits: Static
 ) -> None:
-    """s (many, length)[:, first:last] = x (many, size) @ keys[first:last]^T, rows of keys `step` apart.
+    """s (many, .)[:, first:last] = x (many, .) @ keys[first:last]^T; a key is n elements in memory.
 
-    A score has the same bits, whatever first, last and many are.
+    If keys are codes, each row of x ends with what is added to its scores. The bits of a score depend on neither first, last nor many.
     """
-    i, ahead = 0, (last - first) * step
+    i, ahead = 0, (last - first) * keys.step
     if most == 4:
         while i + 4 <= many:
-            score_tiles(shift(x, i * size), size, keys, step, ahead, first, last, shift(s, i * length), length, 4, lanes)
+            left, out = Rows(shift(x.at, i * x.step), x.step), Rows(shift(s.at, i * s.step), s.step)
+            score_tiles(left, keys, out, n, first, last, ahead, 4, lanes, bits)
             i, ahead = i + 4, 0
-    while i + 2 <= many:
-        score_tiles(shift(x, i * size), size, keys, step, ahead, first, last, shift(s, i * length), length, 2, lanes)
-        i, ahead = i + 2, 0
-    if i < many:
-        score_tiles(shift(x, i * size), size, keys, step, ahead, first, last, shift(s, i * length), length, 1, lanes)
+    if most > 1:
+        while i + 2 <= many:
+            left, out = Rows(shift(x.at, i * x.step), x.step), Rows(shift(s.at, i * s.step), s.step)
+            score_tiles(left, keys, out, n, first, last, ahead, 2, lanes, bits)
+            i, ahead = i + 2, 0
+    while i < many:
+        left, out = Rows(shift(x.at, i * x.step), x.step), Rows(shift(s.at, i * s.step), s.step)
+        score_tiles(left, keys, out, n, first, last, ahead, 1, lanes, bits)
+        i, ahead = i + 1, 0
 
 
 @native(inline=False)
 def blend_rows(
-    p: Ptr,
-    length: int,
-    values: Ptr,
-    step: int,
-    first: int,
-    last: int,
-    many: int,
-    size: int,
-    y: Ptr,
-    most: Static,
-    lanes: Static,
+    p: Rows, values: Rows, y: Rows, n: int, first: int, last: int, many: int, most: Static, lanes: Static, bits: Static
 ) -> None:
-    """y (many, size) += p (many, length)[:, first:last] @ values[first:last], rows of values `step` apart."""
-    at, n = 0, last - first
-    begin = shift(values, first * step)
-    while at < size:
-        width = ACROSS * lanes if at + ACROSS * lanes <= size else min(lanes, size - at)
-        i, ahead = 0, n * step
+    """y (many, .) += p (many, .)[:, first:last] @ values[first:last]; a row of values is n elements in memory."""
+    at, count = 0, last - first
+    across = ACROSS // 2 if bits == 4 else ACROSS
+    while at < n:
+        width = across * lanes if at + across * lanes <= n else min(lanes, n - at)
+        right = Rows(shift(values.at, first * values.step + at), values.step)
+        i, ahead = 0, count * values.step
         while i < many:
-            rows = 1 if i + 2 > many else 4 if most == 4 and i + 4 <= many else 2
-            own, v, out = shift(p, i * length + first), shift(begin, at), shift(y, i * size + at)
-            if width == ACROSS * lanes:
-                if rows == 1:
-                    blend_tile(own, length, v, step, ahead, n, out, size, width, 1, ACROSS, lanes)
-                elif rows == 2 or most != 4:
-                    blend_tile(own, length, v, step, ahead, n, out, size, width, 2, ACROSS, lanes)
-                else:
-                    blend_tile(own, length, v, step, ahead, n, out, size, width, 4, ACROSS, lanes)
-            else:
+            rows = 1 if i + 2 > many or most == 1 else 4 if most == 4 and i + 4 <= many else 2
+            left, out = Rows(shift(p.at, i * p.step + first), p.step), Rows(shift(y.at, i * y.step + at), y.step)
+            if width < across * lanes:
                 for r in range(rows):
-                    blend_tile(
-                        shift(own, r * length), length, v, step, ahead, n, shift(out, r * size), size, width, 1, 1, lanes
-                    )
+                    own, own_out = Rows(shift(left.at, r * p.step), p.step), Rows(shift(out.at, r * y.step), y.step)
+                    blend_tile(own, right, own_out, n, count, ahead, width, 1, 1, lanes, bits)
+            elif rows == 1:
+                blend_tile(left, right, out, n, count, ahead, width, 1, ACROSS, lanes, bits)
+            elif rows == 2 or most != 4:
+                blend_tile(left, right, out, n, count, ahead, width, 2, ACROSS, lanes, bits)
+            else:
+                blend_tile(left, right, out, n, count, ahead, width, 4, ACROSS, lanes, bits)
             i, ahead = i + rows, 0
         at += width
 
 
-@emitter("void(*F,i64,*F,i64,i64,i64,i64,*F,i64,static,static)")
+@emitter("void(*F,i64,*T,i64,*F,i64,i64,i64,i64,i64,static,static,static)")
 def score_tiles(
-    builder: Any,
-    x: Any,
-    size: Any,
-    keys: Any,
-    step: Any,
-    ahead: Any,
-    first: Any,
-    last: Any,
-    s: Any,
-    length: Any,
-    rows: int,
-    lanes: int,
+    builder: Any, x: Any, keys: Any, s: Any, n: Any, first: Any, last: Any, ahead: Any, rows: int, lanes: int, bits: int
 ) -> None:
-    """s (rows, length)[:, first:last] = x (rows, size) @ keys[first:last]^T. Keys `ahead` elements further on are prefetched."""
-    emit = Vectors(builder, x.type.pointee, lanes)
-    columns = 16 // emit.nbytes
-    queries = [emit.move(x, emit.mul(size, i)) for i in range(rows)]
-    outputs = [emit.move(s, emit.mul(length, i)) for i in range(rows)]
+    """s (rows, .)[:, first:last] = x (rows, .) @ keys[first:last]^T. Keys `ahead` elements further on are prefetched."""
+    emit = Vectors(builder, x.at.type.pointee, lanes)
+    columns, parts = 16 // emit.nbytes, 2 if bits == 4 else 1
+    queries = [emit.move(x.at, emit.mul(x.step, i)) for i in range(rows)]
+    outputs = [emit.move(s.at, emit.mul(s.step, i)) for i in range(rows)]
+    begun = [emit.zero if bits == FLOATS else _first_lane(emit, emit.move(query, emit.mul(n, parts))) for query in queries]
 
     def tile(t: Any, count: Any) -> None:
         """Compute the scores of keys t to t + count; those beyond count repeat the last one."""
@@ -118,18 +113,24 @@ def score_tiles(
             builder.add(t, emit.integer(j) if count is None else _least(emit, j, builder.sub(count, emit.integer(1))))
             for j in range(1, columns)
         ]
-        own = [emit.move(keys, builder.mul(number, step)) for number in numbers]
-        sums = [emit.zero] * (rows * columns)
+        own = [emit.move(keys.at, builder.mul(number, keys.step)) for number in numbers]
+        for key in () if bits == FLOATS else own:
+            emit.prefetch(emit.move(key, ahead))
 
         def add(at: Any, sums: Sequence[Any], mask: Any = None) -> list[Any]:
-            for key in own if mask is None else ():
+            for key in own if mask is None and bits == FLOATS else ():
                 emit.prefetch(emit.move(key, builder.add(at, ahead)))
-            left = [emit.load(emit.move(query, at), 0, mask) for query in queries]
-            right = [emit.load(emit.move(key, at), 0, mask) for key in own]
-            return [emit.fma(a, b, sums[i * columns + j]) for i, a in enumerate(left) for j, b in enumerate(right)]
+            places = [builder.add(at, emit.mul(n, part)) for part in range(parts)]
+            left = [[emit.load(emit.move(query, place), 0, mask) for place in places] for query in queries]
+            sums = list(sums)
+            for j, key in enumerate(own):
+                for part, right in enumerate(_load(emit, emit.move(key, at), bits, mask)):
+                    for i in range(rows):
+                        sums[i * columns + j] = emit.fma(left[i][part], right, sums[i * columns + j])
+            return sums
 
-        at, sums = emit.loop(emit.integer(0), size, lanes, sums, add)
-        rest = builder.sub(size, at)
+        at, sums = emit.loop(emit.integer(0), n, lanes, [start for start in begun for _ in own], add)
+        rest = builder.sub(n, at)
         some = builder.icmp_signed(">", rest, emit.integer(0))
         sums = emit.when(some, sums, lambda old: add(at, old, emit.mask(rest)))
         for i, output in enumerate(outputs):
@@ -143,6 +144,71 @@ def score_tiles(
     rest = builder.sub(last, t)
     with builder.if_then(builder.icmp_signed(">", rest, emit.integer(0))):
         tile(t, rest)
+
+
+@emitter("void(*F,i64,*T,i64,*F,i64,i64,i64,i64,i64,static,static,static,static)")
+def blend_tile(
+    builder: Any,
+    p: Any,
+    values: Any,
+    y: Any,
+    n: Any,
+    count: Any,
+    ahead: Any,
+    width: Any,
+    rows: int,
+    vectors: int,
+    lanes: int,
+    bits: int,
+) -> None:
+    """y (rows, .) += p (rows, count) @ values (count, width): `vectors` vectors of results, or a part of one for each number in a code.
+
+    `n` columns lie between the numbers of a code.
+    """
+    emit = Vectors(builder, y.at.type.pointee, lanes)
+    parts = 2 if bits == 4 else 1
+    across = max(vectors // parts, 1)
+    mask = emit.mask(width) if vectors == 1 else None
+    factors = [emit.move(p.at, emit.mul(p.step, i)) for i in range(rows)]
+    places = [emit.move(y.at, builder.add(emit.mul(y.step, i), emit.mul(n, k))) for i in range(rows) for k in range(parts)]
+    sums = [emit.load(place, j * lanes, mask) for place in places for j in range(across)]
+
+    def add(t: Any, sums: Sequence[Any]) -> list[Any]:
+        row = emit.move(values.at, builder.mul(t, values.step))
+        for j in range(across if bits == FLOATS else 1):
+            emit.prefetch(emit.move(row, builder.add(ahead, emit.integer(j * lanes))))
+        right = [_load(emit, emit.move(row, emit.integer(j * lanes)), bits, mask) for j in range(across)]
+        left = [emit.splat(builder.load(emit.move(factor, t))) for factor in factors]
+        pairs = [(a, b[k]) for a in left for k in range(parts) for b in right]
+        return [emit.fma(a, b, total) for (a, b), total in zip(pairs, sums, strict=True)]
+
+    _, sums = emit.loop(emit.integer(0), count, 1, sums, add)
+    for i, place in enumerate(places):
+        for j in range(across):
+            emit.store(sums[i * across + j], place, j * lanes, mask)
+
+
+# --- Parts of tiles
+def _load(emit: Vectors, pointer: Any, bits: int, mask: Any) -> list[Any]:
+    """Return the numbers of a vector of elements: floats, codes of 8 bits, or the low and the high half of bytes."""
+    if bits == FLOATS:
+        return [emit.load(pointer, 0, mask)]
+    ir, builder = emit.ir, emit.builder
+    kind, wide = (ir.VectorType(ir.IntType(width), emit.lanes) for width in (8, 32))
+    pointer = builder.bitcast(pointer, kind.as_pointer())
+    name = f"v{emit.lanes}i8"
+    codes = builder.load(pointer, align=1) if mask is None else emit.masked_load(pointer, kind, name, 1, mask)
+    if bits == 8:
+        return [builder.sitofp(builder.sext(codes, wide), emit.type)]
+    codes = builder.zext(codes, wide)
+    halves = builder.and_(codes, ir.Constant(wide, [15] * emit.lanes)), builder.lshr(codes, ir.Constant(wide, [4] * emit.lanes))
+    return [builder.sitofp(half, emit.type) for half in halves]
+
+
+def _first_lane(emit: Vectors, pointer: Any) -> Any:
+    """Return a vector with an element in its first lane, and zeros in the others."""
+    first = emit.ir.Constant(emit.ir.IntType(32), 0)
+    return emit.builder.insert_element(emit.zero, emit.builder.load(pointer), first)
 
 
 def _least(emit: Vectors, number: int, limit: Any) -> Any:
@@ -191,40 +257,3 @@ def _store(emit: Vectors, value: Any, place: Any, count: Any) -> None:
         with builder.if_then(builder.icmp_signed("<", emit.integer(k), count)):
             element = builder.extract_element(value, emit.ir.Constant(emit.ir.IntType(32), k))
             builder.store(element, emit.move(place, emit.integer(k)))
-
-
-@emitter("void(*F,i64,*F,i64,i64,i64,*F,i64,i64,static,static,static)")
-def blend_tile(
-    builder: Any,
-    p: Any,
-    length: Any,
-    values: Any,
-    step: Any,
-    ahead: Any,
-    n: Any,
-    y: Any,
-    size: Any,
-    width: Any,
-    rows: int,
-    across: int,
-    lanes: int,
-) -> None:
-    """y (rows, width) += p (rows, n) @ values (n, width), rows `size`, `length` and `step` apart; width is at most one tile's."""
-    emit = Vectors(builder, y.type.pointee, lanes)
-    mask = emit.mask(width) if across == 1 else None
-    outputs = [emit.move(y, emit.mul(size, i)) for i in range(rows)]
-    factors = [emit.move(p, emit.mul(length, i)) for i in range(rows)]
-    sums = [emit.load(output, j * lanes, mask) for output in outputs for j in range(across)]
-
-    def add(t: Any, sums: Sequence[Any]) -> list[Any]:
-        row = emit.move(values, builder.mul(t, step))
-        for j in range(across):
-            emit.prefetch(emit.move(row, builder.add(ahead, emit.integer(j * lanes))))
-        right = [emit.load(row, j * lanes, mask) for j in range(across)]
-        left = [emit.splat(builder.load(emit.move(factor, t))) for factor in factors]
-        return [emit.fma(a, b, sums[i * across + j]) for i, a in enumerate(left) for j, b in enumerate(right)]
-
-    _, sums = emit.loop(emit.integer(0), n, 1, sums, add)
-    for i, output in enumerate(outputs):
-        for j in range(across):
-            emit.store(sums[i * across + j], output, j * lanes, mask)

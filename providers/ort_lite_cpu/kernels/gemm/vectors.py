@@ -104,9 +104,14 @@ class Vectors:
         address = self._pointer(pointer, at)
         if mask is None:
             return self.builder.load(address, align=self.nbytes)
-        kinds = [self.type, address.type, self.ir.IntType(32), mask.type, self.type]
-        function = self._declare(f"llvm.masked.load.{self.name}.p0", kinds[0], kinds[1:])
-        return self.builder.call(function, [address, self.ir.Constant(kinds[2], self.nbytes), mask, self.zero])
+        return self.masked_load(address, self.type, self.name, self.nbytes, mask)
+
+    def masked_load(self, address: Any, kind: Any, name: str, align: int, mask: Any) -> Any:
+        """Return a vector of type `kind`, which LLVM calls `name`: elements that the mask selects, and zeros."""
+        kinds = [address.type, self.ir.IntType(32), mask.type, kind]
+        function = self._declare(f"llvm.masked.load.{name}.p0", kind, kinds)
+        zero = self.ir.Constant(kind, [0] * kind.count)
+        return self.builder.call(function, [address, self.ir.Constant(kinds[1], align), mask, zero])
 
     def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
         """Write elements `at` to `at + lanes`; a mask selects those that are written."""

@@ -23,6 +23,7 @@ from ort_lite.shapes import equal, less, maximum, modulo, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm import attention, attention_codes
+from ort_lite_cpu.kernels.gemm.attention_rows import row_vectors
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_packed_attention
@@ -31,7 +32,7 @@ from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
-QUANTIZE, DEQUANTIZE, PRODUCT = 0.3, 0.15, 0.05
+QUANTIZE, DEQUANTIZE, PRODUCT = 0.3, 0.15, 0.035
 """Nanoseconds: of a number that becomes a code, of a code that becomes a number, of a product with a code."""
 FEW = 16
 """The rows of queries from which on codes are converted once, instead of once for each row."""
@@ -259,8 +260,9 @@ def _emit_few(
     batch, rows = select(turn, batch, 0), select(turn, rows, 0)
     kv_heads, room = keys.codes.shape[1:3]
     sizes: Any = (batch, heads, rows, size, size, *q.place, *y.steps)
-    coded: Any = (kv_heads, total, room, rules.scale, rules.softcap, keys.channels, keys.bits)
-    each = attention_codes.SHARED * rows * (total + 2 * (size + 1))
+    vectors = row_vectors(q.tensor.native, op.target, keys.bits)
+    coded: Any = (kv_heads, total, room, rules.scale, rules.softcap, keys.channels, keys.bits, *vectors)
+    each = attention.SHARED * rows * (total + 2 * (size + 1))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * each,))
     n = keys.scales.size
     scales = op.temporary(keys.scales.dtype, (2 * n,))
