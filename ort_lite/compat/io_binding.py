@@ -13,6 +13,7 @@ from ort_lite.execute.donation import Donations
 from ort_lite.execute.replay import KeptMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
+from ort_lite.record import Record
 from ort_lite.session.metadata import NodeArg
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device, parse_device
 
@@ -55,6 +56,21 @@ class Bindable(Protocol):
     def _aliases(self) -> dict[str, str]: ...
 
 
+class _Targets(Record, eq=False):
+    """What the bound outputs are, until one is bound again."""
+
+    memory: Mapping[str, OrtValue]
+    """Outputs that are bound to memory."""
+    there: Mapping[str, OrtValue]
+    """Those of them on devices."""
+    devices: Mapping[str, Device]
+    """The devices of outputs that are not on the CPU."""
+
+    def tensors(self) -> list[tuple[str, DeviceTensor]]:
+        """Return the bound tensors on devices."""
+        return [(name, tensor) for name, value in self.there.items() if (tensor := value.device_tensor) is not None]
+
+
 class IOBinding:
     """The bindings of one session.
 
@@ -74,7 +90,9 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
         self._targets: dict[str, Array] = {}
+        self._owners: set[int | None] = set()
         self._is_new = True
+        self._bound: _Targets | None = None
         self._results: list[OrtValue] = []
         self._state: RunState | None = None
         self._memory = KeptMemory()
@@ -92,11 +110,20 @@ class IOBinding:
         It is read in place if it is contiguous and of the input's type.
         """
         self._check("input", name)
-        apart = isinstance(arr_on_cpu, np.ndarray) and isinstance(self._inputs.get(name), np.ndarray)
-        targets = self._targets.values()
-        if not apart or any(target is self._inputs[name] or np.may_share_memory(target, arr_on_cpu) for target in targets):
-            self._is_new = True
+        before, targets = self._inputs.get(name), self._targets.values()
+        if not self._is_new:  # an input that is an output's memory has a part in how the others are written
+            replaced = not isinstance(before, np.ndarray) or any(target is before for target in targets)
+            self._is_new = replaced or not self._is_apart(arr_on_cpu)
         self._inputs[name] = arr_on_cpu
+
+    def _is_apart(self, value: Any) -> bool:
+        """Return True for an array that shares no memory with an output that is computed in place."""
+        if not isinstance(value, np.ndarray):
+            return False
+        owner = _owner(value)
+        if owner is not None and None not in self._owners:
+            return owner not in self._owners
+        return not any(np.may_share_memory(target, value) for target in self._targets.values())
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
@@ -147,15 +174,16 @@ class IOBinding:
         if device != CPU:
             provider_of(self._session._devices(), device)
         if buffer_ptr is None:
-            self._is_new = self._is_new or isinstance(self._outputs.get(name), OrtValue)
-            self._outputs[name] = device
+            if self._outputs.get(name) != device:
+                self._is_new, self._bound = self._is_new or isinstance(self._outputs.get(name), OrtValue), None
+                self._outputs[name] = device
             return
         if element_type is None or shape is None:
             raise InvalidArgument(f"output {name!r}: a buffer needs element_type= and shape= besides")
         target = self._at_address(device_type, device_id, element_type, shape, buffer_ptr)
         if target.device_tensor is not None:
             _check_overwrites(name, target.device_tensor.provider)
-        self._outputs[name], self._is_new = target, True
+        self._outputs[name], self._is_new, self._bound = target, True, None
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an output to an OrtValue, whose memory each run overwrites.
@@ -165,7 +193,7 @@ class IOBinding:
         self._check("output", name)
         if not ortvalue.is_tensor():
             raise InvalidArgument(f"output {name!r}: bound to {ortvalue.data_type()}, expected a tensor")
-        self._outputs[name], self._is_new = ortvalue, True
+        self._outputs[name], self._is_new, self._bound = ortvalue, True, None
 
     def synchronize_outputs(self) -> None:
         """Wait until the devices of the outputs have finished, and raise their error. CPU outputs are complete when a run returns."""
@@ -175,7 +203,7 @@ class IOBinding:
         """Unbind all outputs."""
         self._outputs.clear()
         self._results.clear()
-        self._is_new = True
+        self._is_new, self._bound = True, None
 
     def get_outputs(self) -> list[OrtValue]:
         """Return the outputs of the last run in the order in which they were bound."""
@@ -203,9 +231,9 @@ class IOBinding:
         """
         if not self._outputs and self._state is None:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
-        targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
-        wanted = self._device_outputs()
-        in_place = Donations(self._bound_to_both())
+        bound = self._bound = self._bound or self._describe_outputs()
+        targets, wanted = bound.memory, self._device_outputs(bound)
+        in_place = Donations(self._bound_to_both(bound.tensors()))
         results = None
         if targets and not wanted and run_options is None and self._state is None:
             results = self._run_in_place()
@@ -237,42 +265,44 @@ class IOBinding:
 
         return self._state.run(run, session, names, self._inputs)
 
-    def _bound_to_both(self) -> dict[str, str | None]:
+    def _describe_outputs(self) -> _Targets:
+        memory = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
+        there = {name: target for name, target in memory.items() if target.device_tensor is not None}
+        devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
+        return _Targets(memory, there, devices)
+
+    def _bound_to_both(self, tensors: Sequence[tuple[str, DeviceTensor]]) -> dict[str, str | None]:
         """Return the inputs on devices that are bound to the same tensor as exactly one output, with the name of the output."""
         outputs: dict[int, list[str]] = {}
-        for name, target in self._bound_tensors():
+        for name, target in tensors:
             outputs.setdefault(id(target), []).append(name)
         pairs = [(name, outputs.get(id(on_device(value)), [])) for name, value in self._inputs.items()] if outputs else []
         return {name: found[0] for name, found in pairs if len(found) == 1}
 
-    def _bound_tensors(self) -> list[tuple[str, DeviceTensor]]:
-        targets = [(name, target) for name, target in self._outputs.items() if isinstance(target, OrtValue)]
-        return [(name, target.device_tensor) for name, target in targets if target.device_tensor is not None]
-
     def _kept_memory(self, wanted: Mapping[str, Device], options: RunOptions | None) -> KeptMemory | None:
         """Return the memory that stays between runs, if all inputs and outputs do that are on devices."""
-        self._memory.bound = {name: tensor.value for name, tensor in self._bound_tensors()}
+        tensors = [] if self._bound is None else self._bound.tensors()
+        self._memory.bound = {name: tensor.value for name, tensor in tensors}
         stays = wanted and wanted.keys() <= self._memory.bound.keys()
         if not stays or any(on_device(x) is None for x in self._inputs.values()):
             return None
-        self._wait_for_others(options)
+        self._wait_for_others(tensors, options)
         return self._memory
 
-    def _wait_for_others(self, options: RunOptions | None) -> None:
+    def _wait_for_others(self, tensors: Sequence[tuple[str, DeviceTensor]], options: RunOptions | None) -> None:
         """Wait until other provider instances neither read nor write the outputs, which partitions may compute in place."""
         from ort_lite.session.device_values import wait_for_readers
 
         providers = self._session._devices()
-        for _, tensor in self._bound_tensors():
+        for _, tensor in tensors:
             wait_for_readers(tensor, options)
             if tensor.work is not None and providers.get(tensor.device) is not tensor.provider:
                 tensor.work.finish(options)
 
-    def _device_outputs(self) -> dict[str, Device]:
+    def _device_outputs(self, bound: _Targets) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""
-        devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
-        there = self._session._devices() if devices else {}
-        return {name: device for name, device in devices.items() if device in there}
+        there = self._session._devices() if bound.devices else {}
+        return {name: device for name, device in bound.devices.items() if device in there}
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
         """Return a tensor over memory that the caller owns."""
@@ -292,6 +322,7 @@ class IOBinding:
         """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
         if self._is_new:
             self._targets, self._is_new = self._find_targets(), False
+            self._owners = {_owner(target) for target in self._targets.values()}
         outputs = self._session._run_into(self._inputs, self._targets) if self._targets else None
         return None if outputs is None else [outputs[name] for name in self._outputs]
 
@@ -320,6 +351,15 @@ class IOBinding:
         if name not in self._known[kind]:
             names = ", ".join(sorted(map(repr, self._known[kind])))
             raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
+
+
+def _owner(array: Array) -> int | None:
+    """Return the identity of the array that owns an array's memory; None if that is no array."""
+    while array.base is not None:
+        if not isinstance(array.base, np.ndarray):
+            return None
+        array = array.base
+    return id(array) if array.flags.owndata else None
 
 
 def _are_same_memory(a: Array, b: Array) -> bool:
