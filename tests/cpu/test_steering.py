@@ -35,7 +35,7 @@ PRIVATE = {
     "multiply_columns table": TABLE,
     "multiply_experts order": SCRATCH,
     "multiply_experts starts": SCRATCH,
-    "open_blocks last": SCRATCH,
+    "open_blocks places": SCRATCH,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
     "suppress heap": SCRATCH,

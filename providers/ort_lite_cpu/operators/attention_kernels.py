@@ -70,9 +70,8 @@ class AttentionOptions(Record):
     left: int = -1
     right: int = -1
     past: Dim = 0
-    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries."""
+    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries; PLACED: a table has them."""
     lengths: Tensor | None = None
-    extra: int = 0
     sink: Tensor | None = None
     stage: int = kernels.NOTHING
     half: str = ""
@@ -84,7 +83,7 @@ class AttentionOptions(Record):
         """Return the rules for scores with this mask, for kernels."""
         half, precision = (_HALVES.index(dtype) for dtype in (self.half, self.precision))
         window = min(self.left, kernels.FAR), min(self.right, kernels.FAR)
-        rules: Any = (self.past, self.extra, *window, mask.columns, *mask.steps, mask.kind, self.stage, half, precision)
+        rules: Any = (self.past, *window, mask.columns, *mask.steps, mask.kind, self.stage, half, precision)
         return kernels.ScoreRules(*rules)
 
 
@@ -120,6 +119,8 @@ class AttentionCase(Record, eq=False):
     sizes: AttentionSizes
     numbers: AttentionSizes
     """The sizes as numbers (see `nominal`)."""
+    turn: Dim
+    """The instructions do nothing if this is 0."""
 
     @property
     def rows_known(self) -> bool:
@@ -195,13 +196,22 @@ def _least_rows(case: AttentionCase) -> int:
 
 # --- Instructions
 def emit_attention(
-    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None = None
+    op: NodeLowering,
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    y: Heads,
+    mask: Mask,
+    rules: AttentionOptions,
+    scores: Tensor | None = None,
+    *,
+    turn: Dim = 1,
 ) -> None:
     """Emit y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
-    The shapes that the kernels assume are required here.
+    The instructions do nothing if `turn` is 0. The shapes that the kernels assume are required here.
     """
-    case = _case(op, q, k, v, y, mask, rules, scores)
+    case = _case(op, q, k, v, y, mask, rules, scores, turn)
     choose(op, CANDIDATES, case).emit(case)
 
 
@@ -218,11 +228,19 @@ def emit_packed_attention(
     turn: Dim,
 ) -> None:
     """Emit `emit_attention` as it is for many rows of queries, with instructions that do nothing if `turn` is 0."""
-    _emit_many(_case(op, q, k, v, y, mask, rules, scores), turn)
+    _emit_many(_case(op, q, k, v, y, mask, rules, scores, turn))
 
 
 def _case(
-    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None
+    op: NodeLowering,
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    y: Heads,
+    mask: Mask,
+    rules: AttentionOptions,
+    scores: Tensor | None,
+    turn: Dim,
 ) -> AttentionCase:
     """Return the case, and require the shapes that the kernels assume."""
     agree(op, q, k, v)
@@ -230,12 +248,12 @@ def _case(
     _check_others(op, q, k, rules, scores)
     (batch, heads, rows, size), (kv_heads, length) = q.shape, k.shape[1:3]
     sizes = AttentionSizes(batch, heads, kv_heads, rows, length, size, v.shape[3])
-    return AttentionCase(op, q, k, v, y, mask, rules, scores, sizes, AttentionSizes(*map(nominal, sizes)))
+    return AttentionCase(op, q, k, v, y, mask, rules, scores, sizes, AttentionSizes(*map(nominal, sizes)), turn)
 
 
 def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
     """Emit `attend_few`, which does nothing if `turn` is 0."""
-    q, k, v = case.q, case.k, case.v
+    q, k, v, turn = case.q, case.k, case.v, turn * case.turn
     batch, heads, rows, size = q.shape
     n = case.sizes._replace(batch=select(turn, batch, 0), rows=select(turn, rows, 0))
     room = n.length + size + n.value_size
@@ -258,7 +276,7 @@ def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
 def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     """Emit the packing of keys and values, and `attend`. They do nothing if `turn` is 0."""
     op, q, tile = case.op, case.q, tile_for(case.q.tensor.native, case.op.target)
-    n = case.sizes._replace(batch=select(turn, case.sizes.batch, 0))
+    n = case.sizes._replace(batch=select(turn * case.turn, case.sizes.batch, 0))
     stride, across = (ceildiv(dim, tile.columns) * tile.columns for dim in (n.length, n.value_size))
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     keys = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * stride * n.size,))
@@ -315,7 +333,8 @@ def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: AttentionOptions,
     """Require that lengths, sinks and scores match the batch, the heads and the score matrix."""
     batch, heads, rows, _ = q.shape
     if rules.lengths is not None:
-        op.require(equal(rules.lengths.size, batch), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
+        size = batch * (kernels.NUMBERS if same(rules.past, kernels.PLACED) else 1)
+        op.require(equal(rules.lengths.size, size), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
     if rules.sink is not None:
         op.agree(rules.sink.shape, (heads,), "sinks and heads differ in number")
     if scores is not None:

@@ -100,7 +100,7 @@ def test_lengths_that_a_prompt_cannot_have_are_refused(rows: int) -> None:
     for length in (-1000, -1, rows + 1, 2**31 - 2):
         wild = operands(3, rows, 0, [rows, length + 1, 1], rows)
         with pytest.raises(RuntimeException, match=rf"key {length} at position 1 of 'in5' is out of range \[0, {rows}\)"):
-            run_op("GroupQueryAttention", wild, attributes(local_window_size=3, causal=0), outputs=3, **HOW)
+            run_op("GroupQueryAttention", wild, attributes(local_window_size=3), outputs=3, **HOW)
 
 
 def changed(case: Any, changes: dict[int, Array | None]) -> list[Array | None]:
@@ -138,10 +138,8 @@ def test_what_does_not_fit_is_named(changes: dict[int, Array | None], more: dict
 @pytest.mark.parametrize(
     ("changes", "more", "message"),
     [
-        ({}, {"sliding_window_cache": 8}, "a cache that evicts"),
         ({}, {"kv_cache_bit_width": 8}, "kv_cache_bit_width 8 or scales without k_quant_type"),
         (dict.fromkeys((14, 15), ramp((SIZE,))), {}, "normalisation of queries and keys"),
-        ({16: np.array([1, 1], np.int32)}, {}, "query_seqlens, the lengths of padded queries"),
         ({}, {"qk_output": 7}, "qk_output 7"),
         ({}, {"qk_output": 0}, "qk_output 0"),
         ({2: None}, {}, "keys without values"),

@@ -111,7 +111,7 @@ def group_query_attention(op: Op) -> list[Info]:
     length = seen
     if op.has(3):
         room = op.shape(3)[2]
-        length = room if op.attr("sliding_window_cache", 0) else maximum(room, seen)
+        length = room if op.attr("sliding_window_cache", 0) == 1 else maximum(room, seen)
     return [
         op.tensor(op.dtype(0), (batch, steps, size * heads)),
         *(_cache(op, past, length, (batch, kv_heads, size)) for past in (3, 4)),

@@ -53,6 +53,13 @@ RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 """Stages at which scores are a second result: ONNX's qk_matmul_output_mode; SEEN: as MASKED with 0 for unseen keys; NOTHING: never."""
 NO_MASK, BOOLS, ADDENDS = range(3)
 """Kinds of masks: none, True for keys that take part, numbers that are added to scores."""
+PLACED, NUMBERS = -2, 8
+"""`ScoreRules.past` if a table (batch, NUMBERS) takes the place of lengths."""
+POSITION, COUNT, OFFSET, DROP, KEEP, SKIP, TAKE, VALID = range(NUMBERS)
+"""The columns of that table. The first query's position; the keys that count, and how many of them come before that query.
+
+The rows of the cache are KEEP rows of the past from DROP on, then TAKE new rows from SKIP on. VALID rows of queries are no padding.
+"""
 NO_HALF, FLOAT16, BFLOAT16 = range(3)
 """Types to which steps are rounded: that of the operands, or one of 16 bits."""
 
@@ -113,9 +120,7 @@ class ScoreRules(NamedTuple):
     """The keys that a query sees, by lengths, causality, windows and a mask, and the rounding of its scores."""
 
     past: int
-    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries."""
-    extra: int
-    """Keys of a batch beyond its length."""
+    """Keys before the first query; -1: the last keys of a batch with a length belong to the queries; PLACED: a table has them."""
     left: int
     """Keys that a query sees before its own; -1: all."""
     right: int
@@ -148,11 +153,27 @@ def visible(i: int, offset: int, rules: ScoreRules, count: int) -> tuple[int, in
 
 @native
 def frame(b: int, rows: int, length: int, lengths: Ptr, rules: ScoreRules) -> tuple[int, int]:
-    """Return (valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
+    """Return (valid keys of batch b, how many of them come before its first query), whatever numbers `lengths` has."""
     if null(lengths):
         return min(length, rules.columns), rules.past
-    count = min(max(int(read_once(lengths, b)) + rules.extra, 0), FAR)
+    if rules.past == PLACED:
+        count = min(max(int(read_once(lengths, b * NUMBERS + COUNT)), 0), FAR)
+        return min(count, length, rules.columns), min(max(int(read_once(lengths, b * NUMBERS + OFFSET)), 0), FAR)
+    count = min(max(int(read_once(lengths, b)), 0), FAR)
     return min(count, length, rules.columns), count - rows if rules.past < 0 else rules.past
+
+
+@native
+def clear_padding(b: int, h: int, start: int, m: int, lengths: Ptr, y: Ptr, g: AttentionHeads, rules: ScoreRules) -> int:
+    """Return how many of the m rows from `start` on are no padding, and set the results of the others to 0."""
+    if null(lengths) or rules.past != PLACED or rules.output != NOTHING:
+        return m
+    valid = min(max(int(read_once(lengths, b * NUMBERS + VALID)) - start, 0), m)
+    for i in range(start + valid, start + m):
+        out = shift(y, b * g.y_batch + h * g.y_head + i * g.y_row)
+        for d in range(g.value_size):
+            out[d] = like(y, 0)
+    return valid
 
 
 @native(fastmath=STRICT)
@@ -327,7 +348,7 @@ def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Ke
     values="select(less(0, g.batch), ((g.batch - 1) * kv.heads + ceildiv(g.heads, max(g.heads // max(kv.heads, 1), 1)))"
     " * ceildiv(g.value_size, kv.vectors * kv.lanes) * kv.length * kv.vectors * kv.lanes, 0)",
     mask="walk(0, g.batch, rules.m_batch, g.heads, rules.m_head, g.rows, rules.m_row, rules.columns, 1)",
-    lengths="g.batch",
+    lengths="g.batch * select(equal(rules.past, PLACED), NUMBERS, 1)",
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
     qk="g.batch * g.heads * g.rows * kv.length",
@@ -353,7 +374,7 @@ def attend(
     """y = softmax(Q @ keys) @ values, from packed heads, each for heads / kv.heads query heads; parts share blocks of rows.
 
     mask[b, h, i, :columns] lies at its steps, columns beyond are masked; qk (batch, heads, rows, length). Batch b has
-    lengths[b] + extra keys. Spec: ONNX Attention-25.
+    lengths[b] keys. Spec: ONNX Attention-25.
     """
     width, length = kv.vectors * kv.lanes, kv.length
     stride, across = (length + width - 1) // width * width, (g.value_size + width - 1) // width
@@ -364,8 +385,10 @@ def attend(
         head, start = job // blocks, job % blocks * block
         b, h = head // g.heads, head % g.heads
         shared = b * kv.heads + h // group
-        m = min(g.rows - start, block)
+        m = clear_padding(b, h, start, min(g.rows - start, block), lengths, y, g, rules)
         count, offset = frame(b, g.rows, length, lengths, rules)
+        if m == 0:
+            continue
         begin, end = 0, length
         if rules.output == NOTHING:
             begin = visible(start, offset, rules, count)[0] // width * width
@@ -411,7 +434,7 @@ def heads_together(group: int, jobs: int, parts: int) -> int:
     k="walk(kv.k_at, g.batch, kv.k_batch, kv.heads, kv.k_head, kv.length, kv.k_row, g.size, 1)",
     v="walk(kv.v_at, g.batch, kv.v_batch, kv.heads, kv.v_head, kv.length, kv.v_row, g.value_size, 1)",
     mask="walk(0, g.batch, rules.m_batch, g.heads, rules.m_head, g.rows, rules.m_row, rules.columns, 1)",
-    lengths="g.batch",
+    lengths="g.batch * select(equal(rules.past, PLACED), NUMBERS, 1)",
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
     scratch="parts * SHARED * g.rows * (kv.length + g.size + g.value_size)",

@@ -11,7 +11,9 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, Static, StaticInt, like, native, null, shift, span, sqrt
 from ort_lite_cpu.kernels.gemm.attention import (
     NOTHING,
+    NUMBERS,
     PIECE,
+    PLACED,
     SHARED,
     AttentionHeads,
     ScoreRules,
@@ -83,7 +85,7 @@ def gather_result(x: Ptr, scales: Ptr, size: int, channels: int, bits: Static, y
     v="g.batch * kv.heads * kv.room * g.size * kv.bits // 8",
     scales="2 * (kv.heads * g.size if kv.channels else 1)",
     mask="walk(0, g.batch, rules.m_batch, g.heads, rules.m_head, g.rows, rules.m_row, rules.columns, 1)",
-    lengths="g.batch",
+    lengths=f"g.batch * select(equal(rules.past, {PLACED}), {NUMBERS}, 1)",
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.size, 1)",
     scratch="parts * SHARED * g.rows * (kv.length + 2 * (g.size + 1))",

@@ -2,46 +2,134 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, address, failure_status, like, native, read_once, span
-from ort_lite.shapes import equal, floordiv, less, maximum, select
+from ort_lite.shapes import equal, floordiv, less, maximum, same, select
+from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import columns_of, heads_of, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.microsoft.attention import bias_of
-from ort_lite_cpu.operators.microsoft.quantized_cache import append_to_coded_cache, emit_coded_attention, is_quantized
-from ort_lite_cpu.operators.rotary import HeadSteps, emit_rotation, head_steps
+from ort_lite_cpu.operators.microsoft.cache_places import (
+    CachePlace,
+    PlaceSizes,
+    append_to_cache,
+    emit_places,
+    emit_row_positions,
+    resident_mask,
+)
+from ort_lite_cpu.operators.microsoft.quantized_cache import (
+    CodedCache,
+    append_to_coded_cache,
+    emit_coded_attention,
+    is_quantized,
+)
+from ort_lite_cpu.operators.rotary import emit_rotation
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
+Caches = tuple[Heads, Heads] | tuple[CodedCache, CodedCache]
+"""Keys and values."""
 _STAGES = {1: kernels.SEEN, 2: kernels.SOFTMAX}
+PADDED = 16
+"""The input query_seqlens."""
 
 
 @operator("GroupQueryAttention", domain="com.microsoft", types=REAL)
 def group_query_attention(op: NodeLowering) -> None:
     """Emit attention of q (B, S, H) to k and v (B, S, kv heads * D), or packed behind q, in caches (B, kv heads, length, D).
 
-    Batch b has seqlens_k[b] + 1 keys, the last S of which are new; in a prompt, where there is no past, the first S.
-    Spec: GroupQueryAttention-1.
+    Batch b has seqlens_k[b] + 1 keys, the last S of which are new; in a prompt, where there is no past, the first S. k and v of no
+    rows add none. With query_seqlens, query_seqlens[b] rows are new, and the rest is padding. With sliding_window_cache, the cache
+    keeps the last local_window_size keys, and as many older ones as `cache_places.resident` says. Spec: GroupQueryAttention-1.
     """
     _check(op)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     q, k, v = queries_and_new(op, heads, kv_heads)
-    rows = q.shape[2]
-    lengths, total = op.input(5), op.scalar(6)
-    before: Dim = op.raw(3).shape[2] if op.has(3) else 0
-    fits = select(equal(total, before + rows), 1, (1 - less(before, total)) * (1 - less(total, rows)))
-    op.require(fits, "total_sequence_length is {0}, for {1} new rows and a past of {2}", total, rows, before)
-    later = less(rows, total)
+    total = op.scalar(6)
+    later = less(q.shape[2], total)
+    sizes = _sizes(op, q.shape, k.shape[2], total, later)
+    place = emit_places(op, op.input(5), op.optional(PADDED), sizes, _does_not_fit)
     if op.attr("do_rotary", 0):
-        caches, positions = (op.input(7), op.input(8)), op.optional(9)
-        q, k = (rotate(op, x, caches, lengths, later, positions) for x in (q, k))
+        caches, ids = (op.input(7), op.input(8)), op.optional(9)
+        if op.has(PADDED):
+            ids, later = emit_row_positions(op, place, ids, q.shape[2]), 1
+        q, k = (rotate(op, x, caches, place.table, ids, later) for x in (q, k))
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
+    y = heads_of(op, op.output(0), heads)
+    if not sizes.window:
+        _attend(op, q, _append(op, (k, v), place, 1), y, mask, place)
+        return
+    one, present = equal(q.shape[2], 1), _append(op, (k, v), place, 1)
+    if not same(one, 0):  # all keys that one query sees stay in the window
+        _attend_to_window(op, q, present, y, mask, place.replace(turn=one))
+    if not same(one, 1):
+        sizes = sizes._replace(length=sizes.before + sizes.rows, staged=1)
+        place = emit_places(op, op.input(5), op.optional(PADDED), sizes, _does_not_fit).replace(turn=1 - one)
+        _attend_to_window(op, q, _append(op, (k, v), place, -2), y, mask, place)
+
+
+def _attend_to_window(op: NodeLowering, q: Heads, caches: Caches, y: Heads, mask: Mask, place: CachePlace) -> None:
+    _attend(op, q, caches, y, resident_mask(op, mask, place, *q.shape[1:3]), place)
+
+
+def _check(op: NodeLowering) -> None:
+    if op.has(14) or op.has(15):
+        raise op.reject("normalisation of queries and keys")
+    if op.has(1) != op.has(2):
+        raise op.reject("keys without values, or values without keys")
+    if op.attr("do_rotary", 0) and not (op.has(7) and op.has(8)):
+        raise op.reject("do_rotary without cos_cache and sin_cache")
+    if op.has(3) != op.has(4):
+        raise op.reject("a past of keys without values, or of values without keys")
+    window, causal = op.attr("local_window_size", -1), op.attr("causal", 1)
+    if window > 0 and not causal:
+        raise op.reject("local_window_size without causal, which it needs")
+    if op.has(PADDED) and not (op.has(3) and causal):
+        raise op.reject("query_seqlens without a past or causal, which it needs")
+    if _evicts(op):
+        if window < 1 or not op.has(3):
+            raise op.reject("sliding_window_cache without local_window_size or a past, which it needs")
+        if op.wants(3):
+            raise op.reject("the scores of a sliding_window_cache")
+
+
+def _evicts(op: NodeLowering) -> bool:
+    return bool(op.attr("sliding_window_cache", 0) == 1)
+
+
+def _sizes(op: NodeLowering, queries: Shape, fresh: Dim, total: Dim, later: Dim) -> PlaceSizes:
+    """Return the sizes that places follow from. Requires them to fit each other."""
+    rows, before = queries[2], op.raw(3).shape[2] if op.has(3) else 0
+    window, evicts, padded = op.attr("local_window_size", -1), _evicts(op), op.has(PADDED)
+    same_rows = equal(fresh, rows)
+    shares = 0 if evicts or padded else equal(fresh, 0)
+    op.require(select(same_rows, 1, shares), "{0} new rows of keys for {1} rows of queries", fresh, rows)
+    if evicts:
+        op.require(1 - less(before, window), "sliding_window_cache has {0} rows, local_window_size is {1}", before, window)
+    else:
+        fits = 1 if padded else select(equal(total, before + fresh), 1, 1 - less(before, total))
+        message = "total_sequence_length is {0}, for {1} new rows and a past of {2}"
+        op.require((1 - less(total, rows)) * fits, message, total, rows, before)
+    length, follows = (before, 1) if evicts else (maximum(before, total), 1 if padded else later)
+    sizes: Any = (queries[0], rows, fresh, before, length, total, follows, 1, window if evicts else 0)
+    return PlaceSizes(*sizes)
+
+
+def _append(op: NodeLowering, new: tuple[Heads, Heads], place: CachePlace, first: int) -> Caches:
+    """Emit the past of keys and values with the new rows, as the outputs from `first` on; as temporaries, if that is negative."""
+    if is_quantized(op):
+        keys, values = (append_to_coded_cache(op, first + i, op.input(i + 3), op.input(i + 12), new[i], place) for i in (0, 1))
+        return keys, values
+    k, v = (append_to_cache(op, first + i, op.optional(i + 3), new[i], place) for i in (0, 1))
+    return k, v
+
+
+def _attend(op: NodeLowering, q: Heads, caches: Caches, y: Heads, mask: Mask, place: CachePlace) -> None:
+    """Emit attention to the rows of caches."""
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
@@ -51,37 +139,30 @@ def group_query_attention(op: NodeLowering) -> None:
         softcap=float(op.attr("softcap", 0.0)),
         left=window - 1 if window > 0 else -1,
         right=0 if op.attr("causal", 1) else -1,
-        past=0 - later,
-        lengths=lengths,
-        extra=1,
-        sink=_sink(op, heads),
+        past=kernels.PLACED,
+        lengths=place.table,
+        sink=_sink(op),
         stage=stage,
     )
     scores = op.output(3) if stage != kernels.NOTHING else None
-    y, pasts, new = heads_of(op, op.output(0), heads), (op.optional(3), op.optional(4)), (k, v)
-    if is_quantized(op):
-        coded = [
-            append_to_coded_cache(op, i + 1, op.input(i + 3), op.input(i + 12), new[i], lengths, later, total) for i in (0, 1)
-        ]
-        emit_coded_attention(op, q, coded[0], coded[1], y, mask, rules, scores, total)
-    else:
-        keys, values = (append_to_cache(op, i + 1, pasts[i], new[i], lengths, later, total) for i in (0, 1))
-        emit_attention(op, q, keys, values, y, mask, rules, scores)
+    keys, values = caches
+    if isinstance(keys, CodedCache) and isinstance(values, CodedCache):
+        emit_coded_attention(op, q, keys, values, y, mask, rules, scores, place.seen, turn=place.turn)
+    elif isinstance(keys, Heads) and isinstance(values, Heads):
+        emit_attention(op, q, keys, values, y, mask, rules, scores, turn=place.turn)
 
 
-def _check(op: NodeLowering) -> None:
-    if op.attr("sliding_window_cache", 0):
-        raise op.reject("a cache that evicts")
-    if op.has(14) or op.has(15):
-        raise op.reject("normalisation of queries and keys")
-    if op.has(16):
-        raise op.reject("query_seqlens, the lengths of padded queries")
-    if op.has(1) != op.has(2):
-        raise op.reject("keys without values, or values without keys")
-    if op.attr("do_rotary", 0) and not (op.has(7) and op.has(8)):
-        raise op.reject("do_rotary without cos_cache and sin_cache")
-    if op.has(3) != op.has(4):
-        raise op.reject("a past of keys without values, or of values without keys")
+def _does_not_fit(failure: "Failure") -> str:
+    end, rows, total = failure.element(0) + 1, failure.scalar("s.rows"), failure.scalar("s.total")
+    if failure.has_operand(1) and 0 < end <= total:
+        used, room = failure.element(1), failure.scalar("s.length")
+        name = f"query_seqlens {used} at position {failure.at} of {failure.name(PADDED)!r}"
+        if not 0 <= used <= min(rows, end):
+            return f"{name} is out of range [0, {min(rows, end)}]"
+        return f"{name}, of {rows} rows, leaves {end - used} earlier ones: the cache has room for {room}"
+    first = rows if failure.scalar("s.follows") else 1
+    last = f"the last key {end - 1} at position {failure.at} of {failure.name(5)!r}"
+    return f"{last} is out of range [{first - 1}, {total}): {first} new rows end there, total_sequence_length is {total}"
 
 
 def queries_and_new(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
@@ -97,104 +178,20 @@ def queries_and_new(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads,
 
 
 def rotate(
-    op: NodeLowering, x: Heads, caches: tuple[Tensor, Tensor], lengths: Tensor, later: Dim, positions: Tensor | None = None
+    op: NodeLowering, x: Heads, caches: tuple[Tensor, Tensor], places: Tensor, ids: Tensor | None = None, later: Dim = 1
 ) -> Heads:
-    """Rotate (B, heads, S, D). Positions are an input, the first one alone for a prompt, or follow from the lengths: 0, 1, ... in a
-    prompt.
-    """
+    """Rotate (B, H, S, D). Positions follow from places, or are `ids`: of a prompt, where `later` is 0, the first one alone."""
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
     interleaved = bool(op.attr("rotary_interleaved", 0))
     turned = caches[0].shape[-1] * 2 if caches[0].shape else 0
-    if positions is not None:
-        steps = (select(later, rows, 0), later)
-        emit_rotation(op, x, y, caches, positions, steps, per_row=1 - later, turned=turned, interleaved=interleaved)
-    else:
-        base = select(later, 1 - rows, 0)
-        emit_rotation(
-            op, x, y, caches, lengths, (1, 0), base=base, weight=later, per_row=1, turned=turned, interleaved=interleaved
-        )
+    steps, per_row = ((kernels.NUMBERS, 0), 1) if ids is None else ((select(later, rows, 0), later), 1 - later)
+    positions = places if ids is None else ids
+    emit_rotation(op, x, y, caches, positions, steps, per_row=per_row, turned=turned, interleaved=interleaved)
     return y
 
 
-def append_to_cache(
-    op: NodeLowering, index: int, past: Tensor | None, new: Heads, lengths: Tensor, later: Dim, total: Dim
-) -> Heads:
-    """Emit output `index`: the past with the new rows behind its valid ones. Return the first `total` rows."""
-    before: Dim = 0 if past is None else past.shape[2]
-    shape = (*new.shape[:2], maximum(before, total), new.shape[3])
-    if past is not None:
-        op.agree(past.shape, (*new.shape[:2], before, new.shape[3]), "the past does not go with what is new")
-    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
-    op.agree(present.shape, shape, "keys and values do not go with the queries")
-    if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
-        raise op.reject(f"a past that is not of {new.tensor.dtype}")
-    operands, length = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], present.shape[2]
-    sizes: dict[str, Any] = {"before": before, "length": length, "total": total, "later": later}
-    work = present.size // 2
-    op.emit(append, operands, g=head_steps(new), **sizes, work=work, over=(3, 0), message=_does_not_fit)
-    batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
-    return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
-
-
-def _does_not_fit(failure: "Failure") -> str:
-    first, total = failure.scalar("g.rows") if failure.scalar("later") else 1, failure.scalar("total")
-    last = f"the last key {failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
-    return f"{last} is out of range [{first - 1}, {total}): {first} new rows end there, total_sequence_length is {total}"
-
-
-@native
-@extents(
-    past="g.batch * g.heads * before * g.size",
-    new="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, g.size, 1)",
-    lengths="g.batch",
-    y="g.batch * g.heads * length * g.size",
-)
-def append(
-    past: Ptr,
-    new: Ptr,
-    lengths: Ptr,
-    y: Ptr,
-    g: HeadSteps,
-    before: int,
-    length: int,
-    total: int,
-    later: int,
-    part: int,
-    parts: int,
-) -> int:
-    """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
-
-    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length exceeds `total`, which is at most `length`.
-    Where y is the past, only the new rows are written.
-    """
-    rows, size = g.rows, g.size
-    same = address(past) == address(y)
-    count = rows if same else length
-    for job in span(g.batch * g.heads * count, part, parts):
-        head = job // count
-        h, b = head % g.heads, head // g.heads
-        end = int(read_once(lengths, b)) + 1
-        first = end - rows if later else 0
-        if first < 0 or end < 1 or end > total or first + rows > length:
-            return failure_status(INDEX_OUT_OF_RANGE, b)
-        t = job % count + (first if same else 0)
-        p = (head * length + t) * size
-        if first <= t < first + rows:
-            source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
-            for i in range(size):
-                y[p + i] = new[source + i]
-        elif t < min(first, before):
-            source = (head * before + t) * size
-            for i in range(size):
-                y[p + i] = past[source + i]
-        else:
-            for i in range(size):
-                y[p + i] = like(y, 0)
-    return OK
-
-
-def _sink(op: NodeLowering, heads: int) -> Tensor | None:
+def _sink(op: NodeLowering) -> Tensor | None:
     """Return one more score a head, (heads,): an input, or 0 for a smooth softmax."""
     if op.has(11):
         return op.input(11)
@@ -202,4 +199,4 @@ def _sink(op: NodeLowering, heads: int) -> Tensor | None:
         return None
     import numpy as np
 
-    return op.array(np.zeros(heads, op.raw(0).dtype))
+    return op.array(np.zeros(op.attr("num_heads"), op.raw(0).dtype))

@@ -1,36 +1,21 @@
 """Caches of keys and values that are stored as codes of 8 or 4 bits, for GroupQueryAttention."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import (
-    INDEX_OUT_OF_RANGE,
-    OK,
-    Ptr,
-    Static,
-    address,
-    failure_status,
-    fmax,
-    fmin,
-    like,
-    native,
-    read_once,
-    rint,
-    span,
-)
+from ort_lite.native.lang import OK, Ptr, Static, address, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
-from ort_lite.shapes import equal, less, maximum, modulo, select
+from ort_lite.shapes import equal, less, modulo, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm import attention, attention_codes
+from ort_lite_cpu.kernels.gemm.attention import NUMBERS
 from ort_lite_cpu.kernels.gemm.attention_rows import row_vectors
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_packed_attention
-from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.failure import Failure
+from ort_lite_cpu.operators.microsoft.cache_places import CachePlace, moves, present_of, steps_in
+from ort_lite_cpu.operators.rotary import HeadSteps
 
 QUANTIZE, DEQUANTIZE, PRODUCT = 0.3, 0.15, 0.035
 """Nanoseconds: of a number that becomes a code, of a code that becomes a number, of a product with a code."""
@@ -39,13 +24,10 @@ FEW = 16
 
 
 class CacheSizes(NamedTuple):
-    """Sizes of a past of `before` rows and of a present of `length` rows, of which `total` may be valid."""
+    """Sizes of a past of `before` rows and of a present of `length` rows."""
 
     before: int
     length: int
-    total: int
-    later: int
-    """0: this is a prompt, whose rows begin at 0."""
     channels: int
     """1: there is a scale for each column of a head; 0: one for all."""
 
@@ -63,14 +45,14 @@ class CodedCache(Record):
 @extents(
     past="g.batch * g.heads * c.before * g.size * bits // 8",
     new="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, g.size, 1)",
-    lengths="g.batch",
+    places=f"g.batch * {NUMBERS}",
     scales="g.heads * g.size if c.channels else 1",
     y="g.batch * g.heads * c.length * g.size * bits // 8",
 )
 def append_codes(
     past: Ptr,
     new: Ptr,
-    lengths: Ptr,
+    places: Ptr,
     scales: Ptr,
     y: Ptr,
     g: HeadSteps,
@@ -79,24 +61,21 @@ def append_codes(
     part: int,
     parts: int,
 ) -> int:
-    """y (batch, heads, length, size * bits / 8) = rows of the past, then codes of the `rows` new ones, then zeros.
+    """y (batch, heads, length, size * bits / 8) = rows of the past, then codes of new ones, then zeros.
 
-    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. Where y is the past, only the new rows are written.
+    Where y is the past, whose rows then stay in place, only the new ones are written.
     """
-    nbytes, top, rows = g.size * bits // 8, (1 << (bits - 1)) - 1, g.rows
+    nbytes, top = g.size * bits // 8, (1 << (bits - 1)) - 1
     same = address(past) == address(y)
-    count = rows if same else c.length
+    count = g.rows if same else c.length
     for job in span(g.batch * g.heads * count, part, parts):
         head = job // count
         h, b = head % g.heads, head // g.heads
-        end = int(read_once(lengths, b)) + 1
-        first = end - rows if c.later else 0
-        if first < 0 or end < 1 or end > c.total or first + rows > c.length:
-            return failure_status(INDEX_OUT_OF_RANGE, b)
-        t = job % count + (first if same else 0)
+        drop, keep, skip, take = moves(places, b, c.before, g.rows, c.length)
+        t = job % count + (keep if same else 0)
         p = (head * c.length + t) * nbytes
-        if first <= t < first + rows:
-            source = g.x_at + b * g.x_batch + h * g.x_head + (t - first) * g.x_row
+        if keep <= t < keep + take:
+            source = g.x_at + b * g.x_batch + h * g.x_head + (t - keep + skip) * g.x_row
             for i in range(nbytes):
                 code = 0
                 for k in range(8 // bits):
@@ -106,10 +85,10 @@ def append_codes(
                     number = int(fmax(fmin(scaled, like(new, top)), like(new, -top - 1)))
                     code |= number if bits == 8 else (number + 8) << (4 * k)
                 y[p + i] = like(y, code)
-        else:
-            inside, source = t < min(first, c.before), (head * c.before + t) * nbytes
+        elif t < keep or not same:
+            source = (head * c.before + drop + t) * nbytes
             for i in range(nbytes):
-                y[p + i] = past[source + i] if inside else like(y, 0)
+                y[p + i] = past[source + i] if t < keep else like(y, 0)
     return OK
 
 
@@ -176,9 +155,9 @@ def is_quantized(op: NodeLowering) -> bool:
 
 
 def append_to_coded_cache(
-    op: NodeLowering, index: int, past: Tensor, scales: Tensor, new: Heads, lengths: Tensor, later: Dim, total: Dim
+    op: NodeLowering, output: int, past: Tensor, scales: Tensor, new: Heads, place: CachePlace
 ) -> CodedCache:
-    """Emit output `index`: the codes of the past, with those of the new rows behind its valid ones."""
+    """Emit the codes of the past with those of the new rows, as an output, or, for a negative `output`, as a temporary."""
     bits, channels = op.attr("kv_cache_bit_width"), int(op.attr("k_quant_type") == "PER_CHANNEL")
     batch, heads, _, size = new.shape
     before = past.shape[2]
@@ -189,30 +168,13 @@ def append_to_coded_cache(
     if past.dtype != wanted:
         raise op.reject(f"a past of {past.dtype} with kv_cache_bit_width {bits}, takes {wanted}")
     op.require(equal(scales.size, heads * size if channels else 1), "{0} scales do not fit the heads", scales.size)
-    length = maximum(before, total)
-    shape = (batch, heads, length, nbytes)
-    present = op.output(index) if op.wants(index) else op.temporary(wanted, shape)
-    op.agree(present.shape, shape, "keys and values do not go with the queries")
-    sizes: Any = (before, length, total, later, channels)
-    operands = [past, new.tensor, lengths, scales, present]
+    present = present_of(op, output, wanted, (batch, heads, place.length, nbytes), place.turn)
+    sizes: Any = (before, place.length, channels)
+    operands = [past, new.tensor, place.table, scales, present]
     work = linear_work(new.tensor.size, QUANTIZE) + present.size // 8
-    op.emit(
-        append_codes,
-        operands,
-        g=head_steps(new),
-        c=CacheSizes(*sizes),
-        bits=bits,
-        work=work,
-        over=(4, 0),
-        message=_does_not_fit,
-    )
+    over = (4, 0) if place.lent else None
+    op.emit(append_codes, operands, g=steps_in(new, place), c=CacheSizes(*sizes), bits=bits, work=work, over=over)
     return CodedCache(present, scales, bits, channels)
-
-
-def _does_not_fit(failure: "Failure") -> str:
-    first, total = failure.scalar("g.rows") if failure.scalar("c.later") else 1, failure.scalar("c.total")
-    last = f"the last key {failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
-    return f"{last} is out of range [{first - 1}, {total}): {first} new rows end there, total_sequence_length is {total}"
 
 
 def emit_coded_attention(
@@ -225,12 +187,18 @@ def emit_coded_attention(
     rules: AttentionOptions,
     scores: Tensor | None,
     total: Dim,
+    *,
+    turn: Dim,
 ) -> None:
-    """Emit attention to the first `total` rows: from codes for few rows of queries, otherwise from numbers that are made once."""
+    """Emit attention to the first `total` rows: from codes for few rows of queries, otherwise from numbers that are made once.
+
+    The instructions do nothing if `turn` is 0.
+    """
     many = less(FEW - 1, q.shape[2]) if scores is None else 1
-    if not isinstance(many, int) or not many:
-        _emit_few(op, q, keys, values, y, mask, rules, total, 1 - many)
-    if not isinstance(many, int) or many:
+    few, many = (1 - many) * turn, many * turn
+    if not same(few, 0):
+        _emit_few(op, q, keys, values, y, mask, rules, total, few)
+    if not same(many, 0):
         shape = q.shape[0], keys.codes.shape[1], total, q.shape[3]
         k, v = (_numbers(op, cache, shape, many) for cache in (keys, values))
         emit_packed_attention(op, q, k, v, y, mask, rules, scores, turn=many)

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, imin, like, native, read_once, span
-from ort_lite.shapes import less
+from ort_lite.shapes import less, maximum
 from ort_lite_cpu.costs import linear_work
+from ort_lite_cpu.kernels.gemm.attention import NUMBERS, PLACED, POSITION
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.attention import heads_of, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, emit_attention
-from ort_lite_cpu.operators.microsoft.group_query_attention import append_to_cache, queries_and_new, rotate
+from ort_lite_cpu.operators.microsoft.cache_places import PlaceSizes, append_to_cache, emit_places
+from ort_lite_cpu.operators.microsoft.group_query_attention import queries_and_new, rotate
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -33,34 +35,21 @@ class BlockSizes(NamedTuple):
 
 
 @native
-@extents(lengths="batch", y="batch")
-def last_positions(lengths: Ptr, y: Ptr, batch: int, least: int, total: int, part: int, parts: int) -> int:
-    """y (batch,) = lengths - 1; each length is in [least, total]."""
-    for b in span(batch, part, parts):
-        length = int(read_once(lengths, b))
-        if length < least or length > total:
-            return failure_status(INDEX_OUT_OF_RANGE, b)
-        y[b] = like(y, length - 1)
-    return OK
-
-
-@native
 @extents(
     starts="g.layouts * (g.blocks + 1)",
     columns="g.layouts * g.listed",
-    last="g.batch",
+    places="g.batch * NUMBERS",
     y="g.batch * g.heads * g.rows * g.total",
 )
-def open_blocks(starts: Ptr, columns: Ptr, last: Ptr, y: Ptr, g: BlockSizes, later: int, part: int, parts: int) -> int:
+def open_blocks(starts: Ptr, columns: Ptr, places: Ptr, y: Ptr, g: BlockSizes, part: int, parts: int) -> int:
     """y (batch, heads, rows, total) = 1 for the keys of blocks that the layout lists for the block of the query's position, else 0.
 
-    Heads take layouts in turn. A row of blocks lists columns[starts[i]:starts[i + 1]]. The queries of a batch end at position last[b],
-    or begin at 0, unless `later`.
+    Heads take layouts in turn. A row of blocks lists columns[starts[i]:starts[i + 1]]. places: see `PlaceSizes`.
     """
     for job in span(g.batch * g.heads * g.rows, part, parts):
         row, h, b = job % g.rows, job // g.rows % g.heads, job // g.rows // g.heads
         layout, p = h % g.layouts, job * g.total
-        position = row + (int(last[b]) + 1 - g.rows if later else 0)
+        position = row + int(places[b * NUMBERS + POSITION])
         at = layout * (g.blocks + 1) + position // g.size
         if position < 0 or position // g.size >= g.blocks:
             return failure_status(INDEX_OUT_OF_RANGE, at)
@@ -96,15 +85,14 @@ def sparse_attention(op: NodeLowering) -> None:
     batch, rows, total = q.shape[0], q.shape[2], op.scalar(7)
     later = less(rows, total)
     op.require(1 - less(total, rows), "total_sequence_length is {0}, with {1} new rows", total, rows)
-    lengths = op.temporary("int32", (batch,))
     op.agree(op.input(8).shape, (batch,), "key_total_sequence_lengths does not fit the batch")
-    bounds: Any = {"least": rows * later + (1 - later), "total": total}
-    op.emit(last_positions, [op.input(8), lengths], batch=batch, **bounds, work=batch, message=_no_length)
+    pasts, before = (op.input(3), op.input(4)), op.raw(3).shape[2]
+    sizes: Any = (batch, rows, k.shape[2], before, maximum(before, total), total, later, 0)
+    place = emit_places(op, op.input(8), None, PlaceSizes(*sizes), message=_no_length)
     if rotary:
         caches = op.input(9), op.input(10)
-        q, k = (rotate(op, x, caches, lengths, later) for x in (q, k))
-    pasts = op.input(3), op.input(4)
-    keys, values = (append_to_cache(op, i + 1, pasts[i], x, lengths, later, total) for i, x in enumerate((k, v)))
+        q, k = (rotate(op, x, caches, place.table) for x in (q, k))
+    keys, values = (append_to_cache(op, i + 1, pasts[i], x, place) for i, x in enumerate((k, v)))
     starts, columns = op.input(5), op.input(6)
     if len(starts.shape) != 2 or len(columns.shape) != 2:
         raise op.reject(f"layouts of rank {len(starts.shape)} and {len(columns.shape)}, takes 2")
@@ -113,15 +101,16 @@ def sparse_attention(op: NodeLowering) -> None:
     shared = isinstance(layouts, int) and layouts == 1
     planes = 1 if shared else heads
     mask = op.temporary("bool", (batch, planes, rows, total))
-    sizes: Any = (batch, planes, rows, total, layouts, starts.shape[1] - 1, size, columns.shape[1])
+    sizes = (batch, planes, rows, total, layouts, starts.shape[1] - 1, size, columns.shape[1])
     work = linear_work(mask.size, CLEAR)
-    op.emit(open_blocks, [starts, columns, lengths, mask], g=BlockSizes(*sizes), later=later, work=work, message=_no_block)
-    rules = AttentionOptions(scale=float(op.attr("scale", 0.0)), right=0, past=0 - later, lengths=lengths, extra=1)
+    op.emit(open_blocks, [starts, columns, place.table, mask], g=BlockSizes(*sizes), work=work, message=_no_block)
+    rules = AttentionOptions(scale=float(op.attr("scale", 0.0)), right=0, past=PLACED, lengths=place.table)
     emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask_of(op, mask, q.shape[:3]), rules, None)
 
 
 def _no_length(failure: "Failure") -> str:
-    found, least, total = failure.element(0), failure.scalar("least"), failure.scalar("total")
+    found, total = failure.element(0), failure.scalar("s.total")
+    least = failure.scalar("s.rows") if failure.scalar("s.follows") else 1
     return f"length {found} of batch {failure.at} in {failure.name(8)!r} is out of range [{least}, {total}]"
 
 
