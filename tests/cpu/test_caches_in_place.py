@@ -204,4 +204,5 @@ def test_steps_in_a_long_cache_copy_none_of_it() -> None:
         assert tracemalloc.get_traced_memory()[0] - begun < 256 << 10, "1,000 steps hold no more memory than 100"
     finally:
         tracemalloc.stop()
-    assert made.memory()["scratch"]["peak"] <= 1 << 20 < keys.numpy().nbytes
+    scores, places = 1 << 20, 64
+    assert made.memory()["scratch"]["peak"] <= scores + places < keys.numpy().nbytes
