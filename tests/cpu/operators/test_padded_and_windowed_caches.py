@@ -216,6 +216,7 @@ def test_chunks_that_do_not_fit(case: Any, message: str) -> None:
         (operands(4, 16, [4], 4, fresh=2), {}, "2 new rows of keys for 4 rows of queries"),
         (operands(4, 16, [4], 4, [4], fresh=0), {}, "0 new rows of keys for 4 rows of queries"),
         (operands(4, 16, [4], 3, [4]), {}, "total_sequence_length is 3"),
+        (operands(4, 16, [7], 8, [4, 4]), {}, "query_seqlens, .* is 2[,;] it should be 1|query_seqlens, .* is 2, but B is 1"),
         (operands(1, 6, [9], 9), {"sliding_window_cache": 1, "local_window_size": 8}, "has 6 rows, local_window_size is 8"),
     ],
 )

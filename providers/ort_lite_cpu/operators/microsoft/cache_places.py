@@ -54,7 +54,7 @@ class CachePlace(Record):
 
 @native
 def resident(end: int, s: PlaceSizes) -> int:
-    """Return how many of `end` keys are in a window: those that a full one loses make room for s.before - s.window more."""
+    """Return how many of `end` keys are in a window. A full one loses its oldest s.before - s.window + 1 keys at once."""
     step = s.before - s.window + 1
     return end if end <= s.before or step < 1 else end - step * ((end - s.before + step - 1) // step)
 

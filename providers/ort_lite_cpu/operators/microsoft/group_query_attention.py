@@ -73,6 +73,7 @@ def group_query_attention(op: NodeLowering) -> None:
 
 
 def _attend_to_window(op: NodeLowering, q: Heads, caches: Caches, y: Heads, mask: Mask, place: CachePlace) -> None:
+    """Emit attention to the rows of a window, whose first row may have any position."""
     _attend(op, q, caches, y, resident_mask(op, mask, place, *q.shape[1:3]), place)
 
 

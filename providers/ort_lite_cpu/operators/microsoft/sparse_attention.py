@@ -44,7 +44,7 @@ class BlockSizes(NamedTuple):
 def open_blocks(starts: Ptr, columns: Ptr, places: Ptr, y: Ptr, g: BlockSizes, part: int, parts: int) -> int:
     """y (batch, heads, rows, total) = 1 for the keys of blocks that the layout lists for the block of the query's position, else 0.
 
-    Heads take layouts in turn. A row of blocks lists columns[starts[i]:starts[i + 1]]. places: see `PlaceSizes`.
+    Heads take layouts in turn. A row of blocks lists columns[starts[i]:starts[i + 1]]. places: see `place_rows`.
     """
     for job in span(g.batch * g.heads * g.rows, part, parts):
         row, h, b = job % g.rows, job // g.rows % g.heads, job // g.rows // g.heads
