@@ -14,7 +14,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+T = TypeVar("T")
 Flow = frozenset[str]
 """The parameters that a value comes from, by name. That of a pointer stands for an element of it, by a plain load."""
 NOTHING: Flow = frozenset()
@@ -45,10 +47,11 @@ def steering_operands(sources: Mapping[str, str]) -> dict[str, set[str]]:
     `sources`: texts of modules by name.
     """
     modules = {name: ast.parse(source) for name, source in sources.items()}
-    records = dict(each for tree in modules.values() for each in _records(tree))
-    functions = {module: _functions(tree, records) for module, tree in modules.items()}
+    own_records = {module: dict(_records(tree)) for module, tree in modules.items()}
+    records = {module: _scope(tree, own_records) | own_records[module] for module, tree in modules.items()}
+    functions = {module: _functions(tree, records[module]) for module, tree in modules.items()}
     scopes = {module: _scope(tree, functions) | functions[module] for module, tree in modules.items()}
-    walks, size = [_Walk(function, scopes[module], records) for module, function in _native(functions, scopes)], -1
+    walks, size = [_Walk(function, scopes[module], records[module]) for module, function in _native(functions, scopes)], -1
     while size != (size := sum(walk.size for walk in walks)):
         for walk in walks:
             walk.step()
@@ -87,12 +90,12 @@ def _functions(module: ast.Module, known: Mapping[str, Mapping[str, bool]]) -> d
     return found
 
 
-def _scope(module: ast.Module, functions: Mapping[str, Mapping[str, Function]]) -> dict[str, Function]:
-    """The functions that a module imports, by the names that they have there."""
+def _scope(module: ast.Module, modules: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """The functions or records that a module imports, by the names that they have there."""
     return {
         alias.asname or alias.name: known[alias.name]
         for node in module.body
-        if isinstance(node, ast.ImportFrom) and (known := functions.get(node.module or ""))
+        if isinstance(node, ast.ImportFrom) and (known := modules.get(node.module or ""))
         for alias in node.names
         if alias.name in known
     }
