@@ -57,7 +57,7 @@ class Bindable(Protocol):
 
 
 class _Targets(Record, eq=False):
-    """What the bound outputs are, until one is bound again."""
+    """The bound outputs by kind, until one is bound again."""
 
     memory: Mapping[str, OrtValue]
     """Outputs that are bound to memory."""

@@ -140,11 +140,10 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
     "recurrent": recurrent,
     "attention scores": lambda target: few_queries("score_rows", 32, target),
-    **{
-        f"attention {what} of {bits} bits": lambda target, what=what, bits=bits: few_queries(what, bits, target)  # type: ignore[misc]
-        for what in ("score_rows", "blend_rows")
-        for bits in (8, 4)
-    },
+    "attention scores of 8 bits": lambda target: few_queries("score_rows", 8, target),
+    "attention scores of 4 bits": lambda target: few_queries("score_rows", 4, target),
+    "attention blend of 8 bits": lambda target: few_queries("blend_rows", 8, target),
+    "attention blend of 4 bits": lambda target: few_queries("blend_rows", 4, target),
     "attention blend": lambda target: few_queries("blend_rows", 32, target),
 }
 
