@@ -15,7 +15,7 @@ def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
     from llvmlite import ir
 
     numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
-    call_by_name(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
+    call_by_name(builder, "llvm.prefetch.p0", ir.VoidType(), builder.bitcast(pointer, ir.IntType(8).as_pointer()), *numbers)
 
 
 @emitter("void(*T)")

@@ -15,7 +15,6 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct
 from ort_lite_cpu.kernels.gemm.gemm import Batches
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
-from ort_lite_cpu.kernels.gemm.pack import panels, unpack
 from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.expression import define
@@ -29,10 +28,10 @@ from ort_lite_cpu.operators.matrices import (
     batch_loops,
     compact,
     merge_batches,
-    note_restorable,
     operand_of,
     turn,
 )
+from ort_lite_cpu.operators.packed_matrix import pack_matrix
 from ort_lite_cpu.operators.product_costs import (
     ALL,
     ProductNumbers,
@@ -224,19 +223,10 @@ def emit_dynamic_gemm(
 
 def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
     """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
-    tile, compiled = tile_for(a.native, op.target), op.kernels
-    transposed, scale = spec.transposed, spec.scale
-
-    def make() -> Array:
-        plain = b.T if transposed else b
-        return panels(plain if scale == 1.0 else (plain * scale).astype(b.dtype), tile.columns, compiled)
-
-    form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
-    w = op.pack(source, form, make)
-    if spec.scale == 1.0 and w.constant is not None:
-        plain = b.T if spec.transposed else b
-        note_restorable(op, source, plain, partial(unpack, w.constant, plain.shape[1]))
-    operands = [a, w, spec.bias, spec.residual, y]
+    tile = tile_for(a.native, op.target)
+    w = pack_matrix(op, spec, tile, b, source, form)
+    wide = op.options.threads * kernels.WIDE * tile.columns
+    operands = [a, w, spec.bias, spec.residual, y, op.temporary(a.dtype, (wide,)) if w.dtype == "uint16" else None]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))

@@ -4,16 +4,20 @@ import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct, few_rows
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel, widen
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
 """The most of K in one pass: a panel of that depth and the rows that meet it fit the first cache level."""
+WIDE = 2 * DEPTH
+"""The most of K in one pass over constant panels that are wide: those are read from the second cache level in any case."""
 BLOCK = 240
 """The approximate number of rows in a block: so many rows and DEPTH columns fit the second cache level."""
+FEW = 2
+"""The most tiles of rows that widen float16 as they read it: more read a panel that was widened once."""
 KEPT = 1 << 18
 """The most elements of a b that stays in the second cache level: reading them again costs less than reading rows again."""
 
@@ -27,8 +31,8 @@ def cut(k: int, depth: int) -> tuple[int, int]:
 
 @native
 def depth_of(vectors: int) -> int:
-    """Return the most of K in one pass over constant panels: wide ones are read from the second cache level in any case."""
-    return DEPTH if vectors < 4 else 2 * DEPTH
+    """Return the most of K in one pass over constant panels."""
+    return DEPTH if vectors < 4 else WIDE
 
 
 @native
@@ -54,7 +58,12 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
 
 @native
 @extents(
-    a="m * k", b="ceildiv(n, tile.vectors * tile.lanes) * k * tile.vectors * tile.lanes", bias="n", residual="m * n", c="m * n"
+    a="m * k",
+    b="ceildiv(n, tile.vectors * tile.lanes) * k * tile.vectors * tile.lanes",
+    bias="n",
+    residual="m * n",
+    c="m * n",
+    scratch="parts * WIDE * tile.vectors * tile.lanes",
 )
 def gemm(
     a: Ptr,
@@ -62,6 +71,7 @@ def gemm(
     bias: Ptr,
     residual: Ptr,
     c: Ptr,
+    scratch: Ptr,
     m: int,
     n: int,
     k: int,
@@ -74,7 +84,8 @@ def gemm(
     """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)), b from `pack.panels`.
 
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
-    the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
+    the second. c may be the residual's memory where one pass takes all of k. A b of bits of float16 comes with scratch
+    (parts, WIDE, vectors * lanes), where its pieces are widened for many rows. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = tile.vectors * tile.lanes
     again = 2 * width if k * n > KEPT else 0
@@ -83,6 +94,7 @@ def gemm(
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
+    wide = shift(scratch, part * WIDE * width)
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
         for piece in range(pieces):
@@ -96,7 +108,11 @@ def gemm(
                 y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
                 soon = shift(factors, k * width if p + 1 < right else 0)
                 row, end = LeftOperand(x, k, 0, 1), TileEpilogue(mode, added, other, act.low, act.high)
-                panel(row, factors, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
+                if null(scratch) or count <= FEW * tile.rows:
+                    panel(row, factors, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
+                else:
+                    widen(factors, wide, depth * width, tile.lanes)
+                    panel(row, wide, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
         if kind != "":
             activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind)
     return OK

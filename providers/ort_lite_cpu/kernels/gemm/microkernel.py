@@ -1,7 +1,7 @@
 """The register tile of all matrix products: C = A @ B for a few rows and one panel of columns, as LLVM vector IR.
 
-A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. The sums stay in
-registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
+A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other, or bits of float16, which are
+widened as they are read. The sums stay in registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
 chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
 tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
 """
@@ -89,6 +89,12 @@ def _from_row(left: LeftOperand, i: int) -> LeftOperand:
     return LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
 
 
+@emitter("*F(*F,*F)", "*u16(*A,*u16)")
+def _cached(_: Any, b: Any, ahead: Any) -> Any:
+    """Return b, which is in the cache, or the start of `ahead` if the types differ."""
+    return b if b.type == ahead.type else ahead
+
+
 @native
 def _beyond(end: TileEpilogue, n: int) -> TileEpilogue:
     """Return the epilogue of elements that lie `n` further in C."""
@@ -120,7 +126,7 @@ def panel(
     i, asked, whole = 0, 0, left.lines * k * vectors * lanes
     while i + rows <= m:
         x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
-        soon = shift(ahead, asked) if asked < whole else b
+        soon = shift(ahead, asked) if asked < whole else _cached(b, ahead)
         asked += (whole + shares - 1) // shares
         if vectors > 2 and n <= lanes:
             tile(x, b, soon, y, ldc, n, k, own, rows, 1, vectors, lanes, shares)
@@ -148,6 +154,18 @@ def panel(
         tile(x, b, b, y, ldc, n, k, own, 1, vectors, vectors, lanes, shares)
 
 
+@emitter("void(*A,*F,i64,static)")
+def widen(builder: Any, b: Any, out: Any, count: Any, lanes: int) -> None:
+    """out (count,) = b, bits of float16; count is a multiple of `lanes`."""
+    emit = Vectors(builder, out.type.pointee, lanes)
+
+    def vector_of(_: Any, values: Sequence[Any]) -> list[Any]:
+        emit.store(emit.load_wide(values[0], 0), values[1], 0)
+        return [emit.move(pointer, emit.integer(lanes)) for pointer in values]
+
+    emit.loop(emit.integer(0), count, lanes, [b, out], vector_of)
+
+
 @native
 def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> int:
     """Return the mode of one piece of the depth."""
@@ -159,7 +177,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitter("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,i64,*A,*T,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def tile(
     builder: Any,
     left: Any,
@@ -221,6 +239,7 @@ def _products(
     chains = min(max(8 // count, 1), UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
     addresses = Rows(emit, left.row, rows)
     asks = vectors == across and rows > 2  # one or two rows are the last ones: no panel comes next
+    line = CACHE_LINE // (emit.nbytes if ahead.type.pointee == emit.element else 2)
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """Emit one line."""
@@ -233,7 +252,7 @@ def _products(
             pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
             for u in range(unrolled):
                 first = u % used * count
-                factors = [emit.load(right, (u * across + j) * emit.lanes) for j in range(vectors)]
+                factors = [emit.load_wide(right, (u * across + j) * emit.lanes) for j in range(vectors)]
                 for i in range(rows):
                     factor = emit.splat(emit.builder.load(emit.move(addresses.at(pointers, i), emit.integer(u))))
                     row = slice(first + i * vectors, first + (i + 1) * vectors)
@@ -245,7 +264,7 @@ def _products(
 
         def round_of(at: Any, values: Sequence[Any]) -> list[Any]:
             soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(shares)))
-            for offset in range(0, UNROLLED * width // shares, CACHE_LINE // emit.nbytes) if asks else ():
+            for offset in range(0, UNROLLED * width // shares, line) if asks else ():
                 emit.prefetch(emit.move(soon, emit.integer(offset)))
             return step(UNROLLED, chains, values)
 

@@ -113,6 +113,14 @@ class Vectors:
         zero = self.ir.Constant(kind, [0] * kind.count)
         return self.builder.call(function, [address, self.ir.Constant(kinds[1], align), mask, zero])
 
+    def load_wide(self, pointer: Any, at: int) -> Any:
+        """Return elements `at` to `at + lanes`, widened if the pointer is one to bits of float16."""
+        if pointer.type.pointee == self.element:
+            return self.load(pointer, at)
+        halves = self.ir.VectorType(self.ir.HalfType(), self.lanes).as_pointer()
+        found = self.builder.load(self.builder.bitcast(self.move(pointer, self.integer(at)), halves), align=2)
+        return self.builder.fpext(found, self.type)
+
     def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
         """Write elements `at` to `at + lanes`; a mask selects those that are written."""
         address = self._pointer(pointer, at)
