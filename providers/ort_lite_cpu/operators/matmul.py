@@ -31,7 +31,7 @@ from ort_lite_cpu.operators.matrices import (
     operand_of,
     turn,
 )
-from ort_lite_cpu.operators.packed_matrix import pack_matrix
+from ort_lite_cpu.operators.packed_matrix import may_keep_float16, pack_matrix
 from ort_lite_cpu.operators.product_costs import (
     ALL,
     ProductNumbers,
@@ -261,6 +261,11 @@ def _reject_either(case: ProductCase) -> str:
     return "its number of rows is known" if len(case.numbers.rows) == 1 else ""
 
 
+def _work_of_gemm(case: ProductCase) -> float:
+    b = case.matrix
+    return work_of_gemm(case.numbers, b is not None and may_keep_float16(case.op, case.spec, b))
+
+
 def _moves_of_gemm(case: ProductCase) -> float:
     return 0.0 if case.a.is_contiguous else case.copy_of_rows
 
@@ -287,7 +292,7 @@ CANDIDATES: Final = (
     Candidate[ProductCase](
         "gemm",
         _reject_gemm,
-        lambda case: work_of_gemm(case.numbers),
+        _work_of_gemm,
         _emit_packed,
         _moves_of_gemm,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite_cpu.kernels.gemm import gemm as kernels
-from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, narrow, widened
+from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, looks_float16, narrow, widened
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import panels, unpack
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -39,9 +39,14 @@ def _restore_widened(restore: Callable[[], Array]) -> Array:
     return widened(restore())
 
 
+def may_keep_float16(op: NodeLowering, spec: Product, b: Array) -> bool:
+    """Return True if panels of b are probably bits of float16: the target widens vectors of them, and a sample of b is float16."""
+    return spec.scale == 1.0 and op.target.has(FLOAT16_LOADS) and looks_float16(b)
+
+
 def _keeps_float16(op: NodeLowering, spec: Product, tile: Tile, b: Array) -> bool:
-    """Return True if the panels of b are bits of float16: if its numbers are, the target widens vectors, and the kernel comes."""
-    if spec.scale != 1.0 or not op.target.has(FLOAT16_LOADS) or not is_float16(b, op.kernels):
+    """Return True if panels of b are bits of float16: if all of b is float16, and the kernel comes."""
+    if not may_keep_float16(op, spec, b) or not is_float16(b, op.kernels):
         return False
     statics: dict[str, Any] = {"kind": spec.activation.kind, "tile": tile}
     kernel = Spec(kernels.gemm, ("f32", "u16", "f32", "f32", "f32", "f32"), statics)

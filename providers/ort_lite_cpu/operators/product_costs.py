@@ -63,15 +63,18 @@ def rows_of(rows: Dim) -> tuple[int, ...]:
     return (rows,) if isinstance(rows, int) else (1, NOMINAL)
 
 
-def work_of_tiles(p: ProductNumbers) -> float:
-    """Return the work of register tiles whose panels are packed: whole tiles of rows, and passes for the rest in powers of two."""
+def work_of_tiles(p: ProductNumbers, share: float = 1.0) -> float:
+    """Return the work of register tiles whose panels are packed: whole tiles of rows, and passes for the rest in powers of two.
+
+    share: bytes of an element of the panels, as a share of those of the result.
+    """
     tile = p.tile
     vectors = -(-(p.n - (p.panels - 1) * tile.columns) // tile.lanes) if tile.vectors > 2 else tile.vectors
     whole = ((p.panels - 1) * tile.vectors + vectors) * tile.lanes / RATE
     work = 0.0
     for rows in p.rows:
         tiles, rest = divmod(rows, tile.rows)
-        passes = sum(max(READ, count / RATE) for count in (8, 4, 2, 1) if rest & count)
+        passes = sum(max(READ * share, count / RATE) for count in (8, 4, 2, 1) if rest & count)
         work += tiles * tile.rows * whole + p.panels * tile.columns * passes
     return p.batch * p.k * work
 
@@ -81,9 +84,10 @@ def work_of_memory(p: ProductNumbers) -> float:
     return p.batch * p.n * p.k * FAR if p.constant else 0.0
 
 
-def work_of_gemm(p: ProductNumbers) -> float:
-    """Return the work of a product with a constant matrix."""
-    return work_of_tiles(p) + len(p.rows) * work_of_memory(p)
+def work_of_gemm(p: ProductNumbers, half: bool) -> float:
+    """Return the work of a product with a constant matrix, of float16 if `half`."""
+    share = 0.5 if half else 1.0
+    return work_of_tiles(p, share) + len(p.rows) * work_of_memory(p) * share
 
 
 def work_of_packing(p: ProductNumbers, costs: Costs) -> float:

@@ -10,15 +10,18 @@ from ort_lite_cpu.run.kernels import Kernels
 
 FLOAT16_LOADS = "f16c|neon"
 """The CPU features of the instruction that widens a vector of float16."""
-ROWS, COLUMNS = 16, 256
-"""The corner of a matrix that is checked first. Weights of float32 have a number there that is not float16."""
+ROWS, COLUMNS = 4, 64
+"""The corner of a matrix that is checked first. Other weights have a number there that is not float16."""
+
+
+def looks_float16(b: Array) -> bool:
+    """Return True if a matrix is float32, and the numbers of a corner are float16 as well."""
+    return b.dtype == np.float32 and _all_float16(b[:ROWS, :COLUMNS])
 
 
 def is_float16(b: Array, kernels: Kernels) -> bool:
     """Return True if all numbers of a float32 matrix are float16 as well, and none is NaN. O(size)."""
-    if b.dtype != np.float32 or not _all_float16(b[:ROWS, :COLUMNS]):
-        return False
-    stored, wider = _in_memory_order(b), np.zeros(1, np.int64)
+    stored, wider = _in_memory_order(b), np.ones(1, np.int64)
 
     def otherwise() -> None:
         wider[0] = not _all_float16(stored)
@@ -58,11 +61,13 @@ def _all_float16(b: Array) -> bool:
 
 
 @native(fastmath=STRICT)
-@extents(x="n", wider="1")
+@extents(x="n", wider="parts")
 def count_wider(x: Ptr, wider: Ptr, n: int, part: int, parts: int) -> int:
-    """wider[0] += the number of elements of x that are not float16, or NaN. Takes one part."""
+    """wider[part] = the number of elements of this part that are not float16, or NaN."""
+    total = 0
     for i in span(n, part, parts):
-        wider[0] += 0 if f16_to_f32(f32_to_f16(x[i])) == x[i] else 1
+        total += 0 if f16_to_f32(f32_to_f16(x[i])) == x[i] else 1
+    wider[part] = total
     return OK
 
 

@@ -1,9 +1,9 @@
 """The register tile of all matrix products: C = A @ B for a few rows and one panel of columns, as LLVM vector IR.
 
-A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other, or bits of float16, which are
-widened as they are read. The sums stay in registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
-chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
-tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
+A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. Bits of float16 are widened as
+they are read. The sums stay in registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip.
+Every element is one chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one
+exception: tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
 """
 
 from collections.abc import Sequence
