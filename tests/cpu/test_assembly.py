@@ -25,6 +25,7 @@ from ort_lite_cpu.kernels.gemm import (
     planes,
     winograd,
 )
+from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS
 from ort_lite_cpu.kernels.gemm.geometry import ImageShape
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.integer_epilogue import SUMS, UNSIGNED_BYTES
@@ -281,6 +282,19 @@ def test_a_tile_loads_and_multiplies_what_its_shape_promises(native: str, name: 
     products, loads = UNROLLED * tile.rows * tile.vectors, UNROLLED * (tile.rows + tile.vectors)
     [found] = [loop.loads() for loop in multiplying_loops(floats(native, tile), target) if loop.products() == products]
     assert found == loads if name in X86 else found <= loads
+
+
+@pytest.mark.parametrize("name", [name for name in CPUS if parse_target(name).has(FLOAT16_LOADS)])
+def test_a_tile_widens_float16_in_registers(name: str) -> None:
+    """Each vector of a panel once, by the instruction for it."""
+    target = parse_target(name)
+    tile = tile_for("f32", target)
+    signature = "void(*f32,i64,i64,i64,*u16,*u16,*f32,i64,i64,i64,i64,i64,*f32,*f32,f32,f32)"
+    loops = multiplying_loops(Spec.plain(panel, signature, {**tile._asdict(), "shares": SHARES}), target)
+    assert spilled(loops) == []
+    for rows in (1, tile.rows):
+        found = [loop for loop in loops if loop.products() == UNROLLED * rows * tile.vectors]
+        assert UNROLLED * tile.vectors in {loop.count("vcvtph2ps" if name in X86 else "fcvtl") for loop in found}
 
 
 @pytest.mark.parametrize("name", CPUS)
