@@ -34,7 +34,7 @@ ELEMENT = {"float32": "f32", "float64": "f64"}
 
 def spec(dtype: str = "float32", target: Target = HOST, kind: str = "") -> tuple[Spec, Tile]:
     tile = tile_for(ELEMENT[dtype], target)
-    return Spec(gemm, (ELEMENT[dtype],) * 6, {"kind": kind, "tile": tile}), tile
+    return Spec(gemm, (ELEMENT[dtype],) * 5, {"kind": kind, "tile": tile}), tile
 
 
 def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
@@ -54,7 +54,7 @@ def product(
     """What the kernel computes for a packed b."""
     kernel, tile = spec(a.dtype.name, target, kind)
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    operands = [a, panels(b, tile.columns, Kernels(target)), bias, residual, c, None]
+    operands = [a, panels(b, tile.columns, Kernels(target)), bias, residual, c]
     for part in range(parts):
         assert call(kernel, operands, [*a.shape[:1], b.shape[1], a.shape[1], *limits], part, parts, target) == 0
     return c
@@ -104,7 +104,7 @@ def test_a_residual_may_lie_where_the_result_goes(m: int, k: int, n: int) -> Non
     a, b, residual = random(m, k), random(k, n, seed=1), random(m, n, seed=2)
     kernel, tile = spec()
     c = residual.copy()
-    assert call(kernel, [a, panels(b, tile.columns, KERNELS), None, c, c, None], [m, n, k, *NO_LIMITS]) == 0
+    assert call(kernel, [a, panels(b, tile.columns, KERNELS), None, c, c], [m, n, k, *NO_LIMITS]) == 0
     assert_near(c, exact(a, b) + residual)
 
 
@@ -251,7 +251,7 @@ def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> No
     a, b = random(m, k), random(k, n, seed=1)
     operands = [a, panels(b, tile.columns, KERNELS), random(n, seed=2), random(m, n, seed=3), np.zeros((m, n), np.float32)]
     guarded = [at_the_end_of_a_page(array) for array in operands]
-    assert call(kernel, [*guarded, None], [m, n, k, 0.0, math.inf, 0.0, 0.0]) == 0
+    assert call(kernel, guarded, [m, n, k, 0.0, math.inf, 0.0, 0.0]) == 0
     assert_near(guarded[4], np.maximum(exact(a, b) + operands[2] + operands[3], 0))
 
 

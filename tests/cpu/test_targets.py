@@ -115,17 +115,17 @@ def test_results_of_targets_agree(name: str) -> None:
 )
 @pytest.mark.parametrize("n", [1, 7, 11, 12, 25, 61])
 def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) -> None:
-    kernel = Spec(gemm, ("f32",) * 6, {"kind": "", "tile": tile})
+    kernel = Spec(gemm, ("f32",) * 5, {"kind": "", "tile": tile})
     for m in (*range(1, 13), 31):
         a, b = random(m, 19), random(19, n, seed=1)
         c = np.full((m, n), np.nan, np.float32)
-        operands = [a, panels(b, tile.columns, Kernels(host())), None, None, c, None]
+        operands = [a, panels(b, tile.columns, Kernels(host())), None, None, c]
         assert call(kernel, operands, [m, n, 19, -math.inf, math.inf, 0.0, 0.0]) == 0
         assert_near(c, exact(a, b))
 
 
 def test_keys_name_features_and_tuning_and_no_cpu() -> None:
-    spec = Spec(gemm, ("f32",) * 6, {"kind": "", "tile": Tile(6, 2, 8)})
+    spec = Spec(gemm, ("f32",) * 5, {"kind": "", "tile": Tile(6, 2, 8)})
     haswell, third, fourth = (key_of(spec, parse_target(name)) for name in ("haswell", "x86-64-v3", "x86-64-v4"))
     assert haswell == third != fourth
     with patch.dict(cpu._TUNINGS, {"x86_64": "haswell"}):

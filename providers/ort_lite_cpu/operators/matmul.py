@@ -225,11 +225,14 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
     """Emit y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` identify what b is made of, so that it is packed once."""
     tile = tile_for(a.native, op.target)
     w = pack_matrix(op, spec, tile, b, source, form)
-    wide = op.options.threads * kernels.WIDE * tile.columns
-    operands = [a, w, spec.bias, spec.residual, y, op.temporary(a.dtype, (wide,)) if w.dtype == "uint16" else None]
+    operands, half = [a, w, spec.bias, spec.residual, y], w.dtype == "uint16"
+    if half:
+        operands.append(op.temporary(a.dtype, (op.options.threads, kernels.WIDE, tile.columns)))
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
-    op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
+    op.emit(
+        kernels.float16_gemm if half else kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y)
+    )
 
 
 # --- Candidates

@@ -17,6 +17,9 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matrices import note_restorable
 from ort_lite_cpu.operators.products import Product
 
+LEAST = kernels.KEPT
+"""The most elements of a matrix that becomes float32: it stays in the second cache level, where reading it is fast."""
+
 
 def pack_matrix(op: NodeLowering, spec: Product, tile: Tile, b: Array, source: Array, form: str) -> Tensor:
     """Return the panels of scale * b, (k, n) or (n, k): numbers, or bits of float16. They are made once for `source` and `form`."""
@@ -40,8 +43,8 @@ def _restore_widened(restore: Callable[[], Array]) -> Array:
 
 
 def may_keep_float16(op: NodeLowering, spec: Product, b: Array) -> bool:
-    """Return True if panels of b are probably bits of float16: the target widens vectors of them, and a sample of b is float16."""
-    return spec.scale == 1.0 and op.target.has(FLOAT16_LOADS) and looks_float16(b)
+    """Return True if panels of b are probably bits of float16: b is large, the target widens vectors, and a sample is float16."""
+    return b.size > LEAST and spec.scale == 1.0 and op.target.has(FLOAT16_LOADS) and looks_float16(b)
 
 
 def _keeps_float16(op: NodeLowering, spec: Product, tile: Tile, b: Array) -> bool:
@@ -49,7 +52,7 @@ def _keeps_float16(op: NodeLowering, spec: Product, tile: Tile, b: Array) -> boo
     if not may_keep_float16(op, spec, b) or not is_float16(b, op.kernels):
         return False
     statics: dict[str, Any] = {"kind": spec.activation.kind, "tile": tile}
-    kernel = Spec(kernels.gemm, ("f32", "u16", "f32", "f32", "f32", "f32"), statics)
+    kernel = Spec(kernels.float16_gemm, ("f32", "u16", "f32", "f32", "f32", "f32"), statics)
     if op.builder.all_come or op.kernels.has_kernel(kernel):
         return True
     op.builder.result.wanted.append(kernel)

@@ -15,11 +15,18 @@ from ort_lite.native.cpu import host, parse_target, runnable
 from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS
 from ort_lite_cpu.operators import packed_matrix
 from ort_lite_cpu.run.kernels import Kernels
-from tests.session.prepared_sessions import found as found_program, store_in
+from tests.session.prepared_sessions import found as found_program
+from tests.session.prepared_sessions import store_in
 
 NAMES = ("host", "x86-64", "x86-64-v3", "x86-64-v4")
 HERE = [name for name in NAMES if name == "host" or parse_target(name).runs_on(host())]
 HEADER = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> main'
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of any size are kept as float16."""
+    monkeypatch.setattr(packed_matrix, "LEAST", 0)
 
 
 def drawn(*shape: int, seed: int = 0) -> Array:
@@ -36,12 +43,14 @@ def session(
     options.intra_op_num_threads = threads
     for key, value in (keys or {}).items():
         options.add_session_config_entry(key, value)
-    return ort_lite.InferenceSession(model.SerializeToString(), options, providers=[("CPUExecutionProvider", {"target": target})])
+    return ort_lite.InferenceSession(
+        model.SerializeToString(), options, providers=[("CPUExecutionProvider", {"target": target})]
+    )
 
 
 def keeps_float16(found: ort_lite.InferenceSession) -> bool:
     """Return True if a product of the session reads bits of float16."""
-    return any("gemm<f32, u16" in kernel for choice in found.explain(kernels=True).kernels.values() for kernel in choice.kernels)
+    return any("float16_gemm" in kernel for choice in found.explain(kernels=True).kernels.values() for kernel in choice.kernels)
 
 
 def assert_rounded(got: Array, want: Array, most: Array) -> None:
@@ -115,13 +124,18 @@ def test_weights_of_float32_that_are_float16_are_given_up_and_have_their_bits() 
         assert made.memory()["constants"] < w.nbytes * 0.6
 
 
+def test_a_small_matrix_becomes_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert not keeps_float16(session("(float16[M,64] x) => (float16[] y) { y = MatMul(x, w) }", {"w": drawn(64, 70)}))
+
+
 def test_a_session_without_the_kernel_widens_the_weights() -> None:
     """Nothing may be compiled, and only the kernel of float32 is available."""
     x, w = drawn(3, 64), drawn(64, 70, seed=1)
     text = "(float16[M,64] x) => (float16[] y) { y = MatMul(x, w) }"
     with patch.object(packed_matrix, "is_float16", return_value=False):
         want = session(text, {"w": w}).run(None, {"x": x})[0]
-    with patch.object(Kernels, "has_kernel", lambda self, spec: "u16, f32, f32, f32, f32" not in spec.name):
+    with patch.object(Kernels, "has_kernel", lambda self, spec: "float16_gemm" not in spec.name):
         found = session(text, {"w": w}, keys={"ort_lite.compile": "never"})
     assert not keeps_float16(found)
     np.testing.assert_array_equal(found.run(None, {"x": x})[0], want)
@@ -130,7 +144,10 @@ def test_a_session_without_the_kernel_widens_the_weights() -> None:
 def test_a_prepared_session_packs_the_same_panels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_in(tmp_path, monkeypatch)
     x, w = drawn(3, 640), drawn(640, 700, seed=1)
-    text, keys = "(float16[M,640] x) => (float16[] y) { y = MatMul(x, w) }", {"ort_lite.prepared": "1", "ort_lite.creation_trace": "1"}
+    text, keys = (
+        "(float16[M,640] x) => (float16[] y) { y = MatMul(x, w) }",
+        {"ort_lite.prepared": "1", "ort_lite.creation_trace": "1"},
+    )
     want = session(text, {"w": w}, keys=keys).run(None, {"x": x})[0]
     second = session(text, {"w": w}, keys=keys)
     assert found_program(second) == "yes"

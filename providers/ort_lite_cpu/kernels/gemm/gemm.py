@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import StridedProduct, few_rows
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel, widen
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Tile, TileEpilogue, mode_of, panel, widen_panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
@@ -16,8 +16,6 @@ WIDE = 2 * DEPTH
 """The most of K in one pass over constant panels that are wide: those are read from the second cache level in any case."""
 BLOCK = 240
 """The approximate number of rows in a block: so many rows and DEPTH columns fit the second cache level."""
-FEW = 2
-"""The most tiles of rows that widen float16 as they read it: more read a panel that was widened once."""
 KEPT = 1 << 18
 """The most elements of a b that stays in the second cache level: reading them again costs less than reading rows again."""
 
@@ -58,6 +56,32 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
 
 @native
 @extents(
+    a="m * k", b="ceildiv(n, tile.vectors * tile.lanes) * k * tile.vectors * tile.lanes", bias="n", residual="m * n", c="m * n"
+)
+def gemm(
+    a: Ptr,
+    b: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    c: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    act: ActivationParameters,
+    kind: Static,
+    tile: Tile,
+    part: int,
+    parts: int,
+) -> int:
+    """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)), b from `pack.panels`.
+
+    c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
+    """
+    return _gemm(GemmOperands(a, b, bias, residual, c, c), m, n, k, act, kind, tile, False, part, parts)
+
+
+@native
+@extents(
     a="m * k",
     b="ceildiv(n, tile.vectors * tile.lanes) * k * tile.vectors * tile.lanes",
     bias="n",
@@ -65,7 +89,7 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
     c="m * n",
     scratch="parts * WIDE * tile.vectors * tile.lanes",
 )
-def gemm(
+def float16_gemm(
     a: Ptr,
     b: Ptr,
     bias: Ptr,
@@ -81,11 +105,41 @@ def gemm(
     part: int,
     parts: int,
 ) -> int:
-    """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)), b from `pack.panels`.
+    """c = the product that `gemm` computes, bit for bit, for a b of bits of float16; scratch (parts, WIDE, vectors * lanes).
 
-    For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
-    the second. c may be the residual's memory where one pass takes all of k. A b of bits of float16 comes with scratch
-    (parts, WIDE, vectors * lanes), where its pieces are widened for many rows. Spec: ONNX MatMul-13, Gemm-13.
+    A panel that several tiles of rows read is widened once for each block of rows. Spec: ONNX MatMul-13, Gemm-13.
+    """
+    wide = shift(scratch, part * WIDE * tile.vectors * tile.lanes)
+    return _gemm(GemmOperands(a, b, bias, residual, c, wide), m, n, k, act, kind, tile, True, part, parts)
+
+
+class GemmOperands(NamedTuple):
+    """The operands of a product with a packed matrix; `wide` is room for a piece of a panel that is widened."""
+
+    a: Ptr
+    b: Ptr
+    bias: Ptr
+    residual: Ptr
+    c: Ptr
+    wide: Ptr
+
+
+@native
+def _gemm(
+    x: GemmOperands,
+    m: int,
+    n: int,
+    k: int,
+    act: ActivationParameters,
+    kind: Static,
+    tile: Tile,
+    half: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """Compute this part of `gemm`, or of `float16_gemm` if `half`.
+
+    For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in the second.
     """
     width = tile.vectors * tile.lanes
     again = 2 * width if k * n > KEPT else 0
@@ -94,27 +148,27 @@ def gemm(
     clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
-    wide = shift(scratch, part * WIDE * width)
     for i in range(first * tile.rows, last, block):
         count = min(block, last - i)
         for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
-            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+            mode = mode_of(piece == 0, piece == pieces - 1, x.bias, x.residual, clips)
             for p in range(left, right):
                 j = p * width
                 at = i * n + j
-                x, factors = shift(a, i * k + start), shift(b, (p * k + start) * width)
-                y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
+                row, factors = LeftOperand(shift(x.a, i * k + start), k, 0, 1), shift(x.b, (p * k + start) * width)
+                y, end = shift(x.c, at), TileEpilogue(mode, shift(x.bias, j), shift(x.residual, at), act.low, act.high)
                 soon = shift(factors, k * width if p + 1 < right else 0)
-                row, end = LeftOperand(x, k, 0, 1), TileEpilogue(mode, added, other, act.low, act.high)
-                if null(scratch) or count <= FEW * tile.rows:
-                    panel(row, factors, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
+                once = count > tile.rows
+                if half and once:
+                    widen_panel(row, factors, x.wide, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
                 else:
-                    widen(factors, wide, depth * width, tile.lanes)
-                    panel(row, wide, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
+                    panel(row, factors, soon, y, n, count, n - j, depth, end, tile.rows, tile.vectors, tile.lanes)
         if kind != "":
-            activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind)
+            activate(
+                shift(x.c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind
+            )
     return OK
 
 

@@ -154,16 +154,29 @@ def panel(
         tile(x, b, b, y, ldc, n, k, own, 1, vectors, vectors, lanes, shares)
 
 
-@emitter("void(*A,*F,i64,static)")
-def widen(builder: Any, b: Any, out: Any, count: Any, lanes: int) -> None:
-    """out (count,) = b, bits of float16; count is a multiple of `lanes`."""
-    emit = Vectors(builder, out.type.pointee, lanes)
+@native(inline=False)
+def widen_panel(
+    left: LeftOperand,
+    b: Ptr,
+    wide: Ptr,
+    ahead: Ptr,
+    c: Ptr,
+    ldc: int,
+    m: int,
+    n: int,
+    k: int,
+    end: TileEpilogue,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
+    """C = end(left @ b) as of `panel`, for b of bits of float16 and m >= rows; wide (k, vectors * lanes) has the numbers afterwards.
 
-    def vector_of(_: Any, values: Sequence[Any]) -> list[Any]:
-        emit.store(emit.load_wide(values[0], 0), values[1], 0)
-        return [emit.move(pointer, emit.integer(lanes)) for pointer in values]
-
-    emit.loop(emit.integer(0), count, lanes, [b, out], vector_of)
+    The first tile writes them for the others, while it multiplies.
+    """
+    _widening_tile(left, b, wide, ahead, c, ldc, n, k, end, rows, vectors, lanes)
+    x, y, own, soon = _from_row(left, rows), shift(c, rows * ldc), _beyond(end, rows * ldc), k * vectors * lanes // SHARES
+    panel(x, wide, shift(ahead, soon), y, ldc, m - rows, n, k, own, rows, vectors, lanes)
 
 
 @native
@@ -195,9 +208,35 @@ def tile(
     shares: int,
 ) -> None:
     """C (rows, min(n, vectors * lanes)) = end(left @ b), b a panel of `across` vectors."""
-    mode, bias, residual, low, high = end
     emit = Vectors(builder, left.at.type.pointee, lanes)
-    sums = _products(emit, left, b, ahead, k, rows, vectors, across, shares)
+    _finish(emit, _products(emit, left, [b], ahead, k, rows, vectors, across, shares), c, ldc, n, end)
+
+
+@emitter("void(*F,i64,i64,i64,*u16,*F,*T,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+def _widening_tile(
+    builder: Any,
+    left: Any,
+    b: Any,
+    wide: Any,
+    ahead: Any,
+    c: Any,
+    ldc: Any,
+    n: Any,
+    k: Any,
+    end: Any,
+    rows: int,
+    vectors: int,
+    lanes: int,
+) -> None:
+    """C (rows, min(n, vectors * lanes)) = end(left @ b), and wide = b."""
+    emit = Vectors(builder, left.at.type.pointee, lanes)
+    _finish(emit, _products(emit, left, [b, wide], ahead, k, rows, vectors, vectors, SHARES), c, ldc, n, end)
+
+
+def _finish(emit: Vectors, sums: Sequence[Sequence[Any]], c: Any, ldc: Any, n: Any, end: Any) -> None:
+    """Write end(sums), vectors of each row, to the first n columns of C."""
+    builder, (mode, bias, residual, low, high) = emit.builder, end
+    rows, vectors, lanes = len(sums), len(sums[0]), emit.lanes
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -232,9 +271,9 @@ def tile(
 
 
 def _products(
-    emit: Vectors, left: Any, b: Any, ahead: Any, k: Any, rows: int, vectors: int, across: int, shares: int
+    emit: Vectors, left: Any, b: Sequence[Any], ahead: Any, k: Any, rows: int, vectors: int, across: int, shares: int
 ) -> list[list[Any]]:
-    """Return sums[i][j], vector j of row i of A @ B."""
+    """Return sums[i][j], vector j of row i of A @ B. b is the panel, and perhaps a place where its numbers go."""
     count, width = rows * vectors, across * emit.lanes
     chains = min(max(8 // count, 1), UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
     addresses = Rows(emit, left.row, rows)
@@ -244,15 +283,18 @@ def _products(
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """Emit one line."""
         starts = addresses.starts(emit.move(left.at, emit.builder.mul(left.line, number)))
-        before = emit.mul(emit.builder.mul(k, number), width)
-        panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
+        before, fixed = emit.mul(emit.builder.mul(k, number), width), len(starts) + len(b)
+        panel, share = [emit.move(at, before) for at in b], emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
             """Emit `unrolled` k, which go round `used` chains."""
-            pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
+            pointers, (right, *wide), sums = list(values[: len(starts)]), values[len(starts) : fixed], list(values[fixed:])
             for u in range(unrolled):
                 first = u % used * count
                 factors = [emit.load_wide(right, (u * across + j) * emit.lanes) for j in range(vectors)]
+                for target in wide:
+                    for j, factor in enumerate(factors):
+                        emit.store(factor, target, (u * across + j) * emit.lanes)
                 for i in range(rows):
                     factor = emit.splat(emit.builder.load(emit.move(addresses.at(pointers, i), emit.integer(u))))
                     row = slice(first + i * vectors, first + (i + 1) * vectors)
@@ -260,7 +302,7 @@ def _products(
                     addresses.next_after(pointers, i, sums[row])
                 right = emit.after(right, sums[first + count - 1])
             moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers]
-            return [*moved, emit.move(right, emit.integer(unrolled * width)), *sums]
+            return [*moved, *[emit.move(pointer, emit.integer(unrolled * width)) for pointer in (right, *wide)], *sums]
 
         def round_of(at: Any, values: Sequence[Any]) -> list[Any]:
             soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(shares)))
@@ -268,11 +310,11 @@ def _products(
                 emit.prefetch(emit.move(soon, emit.integer(offset)))
             return step(UNROLLED, chains, values)
 
-        values = [*starts, panel, *sums]
+        values = [*starts, *panel, *sums]
         at, values = emit.loop(emit.integer(0), k, UNROLLED, values, round_of)
-        own = slice(0, len(starts) + 1 + count)
+        own = slice(0, fixed + count)
         values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
-        return values[len(starts) + 1 :]
+        return values[fixed:]
 
     sums = emit.loop(emit.integer(0), left.lines, 1, [emit.zero] * (count * chains), along)[1]
     total = sums[:count]
