@@ -21,7 +21,7 @@ def looks_float16(b: Array) -> bool:
 
 def is_float16(b: Array, kernels: Kernels) -> bool:
     """Return True if all numbers of a float32 matrix are float16 as well, and none is NaN. O(size)."""
-    stored, wider = _in_memory_order(b), np.ones(1, np.int64)
+    stored, wider = _in_memory_order(b), np.zeros(1, np.int64)
 
     def otherwise() -> None:
         wider[0] = not _all_float16(stored)
