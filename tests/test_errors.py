@@ -10,7 +10,7 @@ import pytest
 
 import ort_lite
 from ort_lite import errors
-from ort_lite.errors import FIELDS, OrtLiteError
+from ort_lite.errors import FIELDS, CompileError, OrtLiteError
 from tests.provider.numpy_provider import NumpyProvider
 
 X = np.ones(3, np.float32)
@@ -119,3 +119,10 @@ def test_errors_travel_between_processes(kind: type[OrtLiteError]) -> None:
     error.add_note("in P_0")
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), str(back), back.provider, back.got, back.__notes__) == (kind, "it failed", "P", "3", ["in P_0"])
+
+
+def test_the_error_of_a_partition_travels_too() -> None:
+    with pytest.raises(CompileError) as caught:
+        made(NEG, Failing(), provider_options=[{"on_compile_error": "raise"}, {}])
+    back = pickle.loads(pickle.dumps(caught.value))
+    assert (type(back), str(back), back.node, back.operator) == (caught.type, str(caught.value), "Neg_0", "Neg")

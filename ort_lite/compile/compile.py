@@ -115,6 +115,10 @@ class PartitionsFailed(CompileError):
         self.label, self.failed = label, tuple(failed)
         self.about(failed[0][0].nodes[0] if len(failed) == len(failed[0][0].nodes) == 1 else None, provider=label)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle restores the error from. Partitions stay in their process."""
+        return CompileError.__new__, (type(self), *self.args), {**self.__dict__, "failed": ()}
+
 
 class PartitionsOutOfMemory(PartitionsFailed, OutOfMemory):
     """Partitions that a provider could not compile because memory ran out, with the sizes of the allocation."""

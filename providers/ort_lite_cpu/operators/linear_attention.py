@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
-from ort_lite.shapes import floordiv
+from ort_lite.shapes import equal, floordiv, maximum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -24,11 +24,12 @@ _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, Tru
 
 
 class LinearAttentionSizes(NamedTuple):
-    """Sizes: q (batch, steps, heads, size), k (.., kv_heads, size), v (.., kv_heads, width) and y (.., outs, width)."""
+    """Sizes: q (batch, steps, heads, size), k (.., key_heads, size), v (.., kv_heads, width) and y (.., outs, width)."""
 
     batch: int
     steps: int
     heads: int
+    key_heads: int
     kv_heads: int
     outs: int
     size: int
@@ -44,7 +45,7 @@ class LinearAttentionSizes(NamedTuple):
 @native(fastmath=REDUCE)
 @extents(
     q="g.batch * g.steps * g.heads * g.size",
-    k="g.batch * g.steps * g.kv_heads * g.size",
+    k="g.batch * g.steps * g.key_heads * g.size",
     v="g.batch * g.steps * g.kv_heads * g.width",
     past="g.batch * g.kv_heads * g.size * g.width",
     decay="walk(0, g.batch * g.steps * g.kv_heads, g.decay_size, select(less(1, g.decay_size), g.size, 1), 1)",
@@ -87,7 +88,7 @@ def recur(
                 state[s + d * width + m] = like(state, 0) if null(past) else past[s + d * width + m]
         for t in range(steps):
             at = b * steps + t
-            key, value = (at * kv_heads + h) * size, (at * kv_heads + h) * width + first
+            key, value = (at * g.key_heads + h * g.key_heads // kv_heads) * size, (at * kv_heads + h) * width + first
             for m in range(n):
                 scratch[new + m] = like(v, 0)
             for d in range(size):
@@ -120,7 +121,7 @@ def recur(
 def linear_attention(op: NodeLowering) -> None:
     """Emit linear attention of queries (B, T, heads * D) to keys and values (B, T, kv heads * size).
 
-    com.microsoft's may have more kv heads than heads. Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
+    com.microsoft's may have more kv heads than heads, and fewer heads of keys than of values. Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
     """
     rule = op.attr("update_rule", "gated_delta")
     if rule not in _RULES or op.attr("state_window", 0):
@@ -136,7 +137,8 @@ def linear_attention(op: NodeLowering) -> None:
     q, k, v = (op.input(index) for index in range(3))
     past, decay, beta = (op.optional(index) for index in (3, 4, 5))
     batch, steps, _ = q.shape
-    size, width = floordiv(k.shape[2], kv_heads), floordiv(v.shape[2], kv_heads)
+    size, width = floordiv(q.shape[2], heads), floordiv(v.shape[2], kv_heads)
+    key_heads = _key_heads(op, k, size, kv_heads)
     past = None if past is None else op.cast(past, v.dtype)
     fades = _for_each(decay, kv_heads)
     y = op.output(0)
@@ -145,12 +147,21 @@ def linear_attention(op: NodeLowering) -> None:
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
     operands = [q, k, v, past, decay, beta, y, state, scratch]
     rates, scale = _for_each(beta, 1), float(op.attr("scale", 0.0))
-    sizes: Any = (batch, steps, heads, kv_heads, outs, size, width, fades, rates, scale)
+    sizes: Any = (batch, steps, heads, key_heads, kv_heads, outs, size, width, fades, rates, scale)
     passes = 2 + gated + delta
     work = linear_work(batch * steps * outs * size * width * passes, PASS)
     op.emit(recur, operands, g=LinearAttentionSizes(*sizes), gated=gated, delta=delta, work=work)
     if state_type is not None and state_type != v.dtype:
         op.set(1, op.cast(state, state_type))
+
+
+def _key_heads(op: NodeLowering, k: Tensor, size: Dim, kv_heads: int) -> Dim:
+    """Return how many heads k (B, T, heads * size) has: those of the values, or of com.microsoft's fewer, each for several."""
+    heads = floordiv(k.shape[2], maximum(size, 1))
+    op.require(equal(heads * size, k.shape[2]), "{0} columns of keys do not make heads of {1}", k.shape[2], size)
+    shared = floordiv(kv_heads, maximum(heads, 1))
+    op.require(equal(shared * heads, kv_heads), "{0} heads of keys for {1} of values", heads, kv_heads)
+    return heads
 
 
 def _for_each(x: Tensor | None, groups: int) -> Dim:

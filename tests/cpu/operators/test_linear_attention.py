@@ -51,11 +51,26 @@ def test_a_scale_and_a_single_step() -> None:
     check_op("LinearAttention", *inputs, opset=27, scale=0.7, q_num_heads=2, kv_num_heads=2, **TOLERANCE)
 
 
-def test_microsofts_may_have_fewer_queries_than_keys() -> None:
-    inputs = [*operands(2, 4), None, *gates("gated_delta", 4, True)]
-    attributes: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 4}
+@pytest.mark.parametrize("heads", [(2, 4, 4), (2, 2, 4), (2, 1, 4), (4, 2, 4), (4, 1, 2)], ids=str)
+def test_microsofts_may_have_fewer_queries_or_keys_than_values(heads: tuple[int, int, int]) -> None:
+    queries, keys, values = heads
+    own = [operands(queries, values)[0], operands(queries, keys)[1], operands(queries, values)[2]]
+    inputs = [*own, ramp((2, values, SIZE, WIDTH)), *gates("gated_delta", values, True)]
+    attributes: dict[str, Any] = {"q_num_heads": queries, "kv_num_heads": values}
     want = ort_op("LinearAttention", inputs, attributes, opset=1, domain=MICROSOFT, outputs=["float32"] * 2)
     check_op("LinearAttention", *inputs, domain=MICROSOFT, opset=1, outputs=2, expected=want, **attributes, **TOLERANCE)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [(3 * SIZE, "3 heads of keys for 4 of values"), (8 * SIZE, "8 heads of keys"), (SIZE + 1, "4 columns of keys do not make")],
+)
+def test_heads_of_keys_that_do_not_fit_are_refused(columns: int, message: str, fixed: bool) -> None:
+    own = operands(2, 4)
+    inputs = [own[0], ramp((2, 4, columns)), own[2], None, *gates("gated_delta", 4, True)]
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("LinearAttention", inputs, {"q_num_heads": 2, "kv_num_heads": 4}, opset=1, domain=MICROSOFT, fixed=fixed)
 
 
 @pytest.mark.parametrize(

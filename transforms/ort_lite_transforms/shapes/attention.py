@@ -65,12 +65,12 @@ def linear_attention(op: Op) -> list[Info]:
 
     com.microsoft's has as many heads as queries or keys, whichever are more, and the states of the last `state_window` steps.
     """
-    batch, steps, _ = op.shape(0)
+    batch, steps, columns = op.shape(0)
     heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
     value = floordiv(op.shape(2)[2], kv_heads)
     window = (op.attr("state_window"),) if op.attr("state_window", 0) else ()
     out = op.tensor(op.dtype(0), (batch, steps, value * max(heads, kv_heads)))
-    return [out, op.tensor(_state(op), (*window, batch, kv_heads, floordiv(op.shape(1)[2], kv_heads), value))]
+    return [out, op.tensor(_state(op), (*window, batch, kv_heads, floordiv(columns, heads), value))]
 
 
 @shape_rule("RotaryEmbedding")
