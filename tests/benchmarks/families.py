@@ -10,6 +10,7 @@ input, with past and present bound to one buffer, and with two rows of which one
 """
 
 import argparse
+import importlib
 import importlib.util
 import multiprocessing
 import os
@@ -20,11 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from tests.benchmarks.family_configs import CONFIGS, SCALES, SMALL, Case, cases, save_checkpoint, save_scales
 
 PROMPT, STEPS, ROOM, WINDOW = 7, 6, 16, 6
 RUNTIMES = ("ort_lite", "onnxruntime")
+EXACT, ROUNDED = 1e-4, 3e-2
+"""Limits of the difference. Models of 4 and 8 bits round activations to 8 bits, where one may go up in one runtime alone."""
 HEAD = SMALL["head_dim"]
 Feeds = dict[str, Any]
 
@@ -51,12 +55,18 @@ def examine(case: Case, folder: Path) -> tuple[str, bool]:
         return f"not built: {error}", True
     words, good = [], True
     for path in sorted(folder.glob("*.onnx")):
-        for way in ("plain", "bound", "rows"):
+        for way in ("plain", "bound", "rows") if shares_caches(path) else ("plain", "rows"):
             ours, theirs = (_apart(generate, runtime, path, way) for runtime in RUNTIMES)
-            text, same = judge(ours, theirs)
+            text, same = judge(ours, theirs, EXACT if case.precision == "fp32" else ROUNDED)
             words.append(f"{path.stem if path.stem != 'model' else ''} {way} {text}".strip())
             good &= same
     return "; ".join(words), good
+
+
+def shares_caches(path: Path) -> bool:
+    """Return True if past and present may be one buffer: attention then reads the lengths, and not the size of the past."""
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    return any(node.op_type == "GroupQueryAttention" for node in nodes)
 
 
 def _apart(function: Any, *arguments: Any) -> tuple[Any, str]:
@@ -69,7 +79,7 @@ def _apart(function: Any, *arguments: Any) -> tuple[Any, str]:
         return None, f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
 
 
-def judge(ours: tuple[Any, str], theirs: tuple[Any, str]) -> tuple[str, bool]:
+def judge(ours: tuple[Any, str], theirs: tuple[Any, str], limit: float) -> tuple[str, bool]:
     """Compare the outputs of all runs: the largest difference, relative to the largest magnitude of that output."""
     if ours[1] or theirs[1]:
         said = [f"{name} fails: {error}" for name, (_, error) in zip(RUNTIMES, (ours, theirs), strict=True) if error]
@@ -81,7 +91,7 @@ def judge(ours: tuple[Any, str], theirs: tuple[Any, str]) -> tuple[str, bool]:
         finite = np.isfinite(expected)
         scale = np.abs(expected[finite]).max(initial=1e-30)
         worst = max(worst, float(np.abs(got[finite] - expected[finite]).max(initial=0) / scale))
-    return f"{worst:.0e}", worst < 1e-2
+    return f"{worst:.0e}", worst < limit
 
 
 def build(case: Case, folder: Path) -> None:
@@ -96,8 +106,7 @@ def build(case: Case, folder: Path) -> None:
     found = importlib.util.find_spec("onnxruntime_genai")
     assert found is not None and found.submodule_search_locations is not None, "onnxruntime-genai is not installed"
     sys.path.insert(0, str(Path(found.submodule_search_locations[0]) / "models"))
-    import builder  # type: ignore[import-not-found]
-
+    builder = importlib.import_module("builder")
     checkpoint = str(folder / "checkpoint")
     family = CONFIGS[case.family]
     save_checkpoint(family, folder / "checkpoint")
@@ -125,10 +134,11 @@ def run_plain(session: Any, lengths: Sequence[int]) -> Iterator[Any]:
     """Each present is the past of the next run. Rows that are shorter are filled up on the right."""
     state = initial_state(session, len(lengths), 0)
     names = [value.name for value in session.get_outputs()]
-    for feeds in token_feeds(session, lengths):
+    for step, feeds in enumerate(token_feeds(session, lengths)):
         outputs = dict(zip(names, session.run(names, {**state, **feeds}), strict=True))
         state = {past: outputs.get(present_of(past), value) for past, value in state.items()}
-        yield from (np.asarray(output, np.float32) for name, output in outputs.items() if not name.startswith("present."))
+        for row, length in enumerate(lengths if step == 0 and "input_ids" in feeds else [None] * len(lengths)):
+            yield from (np.asarray(array[row, :length], np.float32) for name, array in outputs.items() if not is_state(name))
 
 
 def run_bound(session: Any, ort_value: Any) -> Iterator[Any]:
@@ -149,13 +159,21 @@ def run_bound(session: Any, ort_value: Any) -> Iterator[Any]:
                 binding.bind_output(name)
         session.run_with_iobinding(binding)
         outputs = dict(zip(names, binding.get_outputs(), strict=True))
-        values = {past: outputs[name] if (name := present_of(past)) in outputs and name not in shared else value for past, value in values.items()}
-        yield from (np.array(value.numpy(), np.float32) for name, value in outputs.items() if not name.startswith("present"))
+        values = {
+            past: outputs[name] if (name := present_of(past)) in outputs and name not in shared else value
+            for past, value in values.items()
+        }
+        yield from (np.array(value.numpy(), np.float32) for name, value in outputs.items() if not is_state(name))
+
+
+def is_state(name: str) -> bool:
+    """Return True for an output that is an input of the next run. Those of an encoder, present_key_cross_0, are its results."""
+    return name.startswith("present") and "cross" not in name
 
 
 def present_of(past: str) -> str:
     """Return the name of the output that is the next run's `past`."""
-    return past.replace("past_key_values.", "present.") if "." in past else past.replace("past_", "present_")
+    return "present" + past.removeprefix("past_key_values").removeprefix("past")
 
 
 def initial_state(session: Any, batch: int, room: int) -> Feeds:
@@ -188,7 +206,11 @@ def token_feeds(session: Any, lengths: Sequence[int]) -> Iterator[Feeds]:
         positions = first[:, None] + np.arange(new)[None]
         if "position_ids" in inputs and len(inputs["position_ids"].shape) == 3:
             positions = np.broadcast_to(positions, (inputs["position_ids"].shape[0], batch, new)).copy()
-        feeds = {"input_ids": random.integers(5, 300, (batch, new)).astype(kind), "attention_mask": mask, "position_ids": positions}
+        feeds = {
+            "input_ids": random.integers(5, 300, (batch, new)).astype(kind),
+            "attention_mask": mask,
+            "position_ids": positions,
+        }
         yield {name: array for name, array in feeds.items() if name in inputs}
 
 

@@ -29,13 +29,26 @@ SMALL: Config = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
-LONG = {"rope_type": "longrope", "type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}
+LONG = {
+    "rope_type": "longrope",
+    "type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0] * 16,
+    "long_factor": [2.0] * 16,
+}
 MSCALES = {"short_mscale": 1.0, "long_mscale": 1.0}
 LONG_PHI = {"original_max_position_embeddings": 16, "max_position_embeddings": 128, "rope_parameters": LONG, "head_dim": None}
 MROPE = {"rope_type": "default", "mrope_section": [4, 6, 6], "rope_theta": 10000.0}
 LOCAL = {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}
 GEMMA = {**LOCAL, "query_pre_attn_scalar": 32, "tie_word_embeddings": True}
 GEMMA4 = {**LOCAL, "attention_k_eq_v": True, "global_head_dim": 64, "num_global_key_value_heads": 1}
+EXPERTS4 = {
+    "enable_moe_block": True,
+    "hidden_size_per_layer_input": 0,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 64,
+}
 SEEN4 = {
     "allow_global_per_layer_attribute_access": True,
     "head_dim": 32,
@@ -50,11 +63,23 @@ LINEAR = {
     "linear_num_value_heads": 4,
     "linear_key_head_dim": 32,
     "linear_value_head_dim": 32,
-    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [4, 2, 2]},
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [4, 2, 2],
+    },
 }
 GRANITE = {"embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2, "logits_scaling": 2.0}
 HYBRID = {"layer_types": ["attention"] * 2, "shared_intermediate_size": 256, "num_local_experts": 0, "num_experts_per_tok": 0}
-VISION = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 128, "fullatt_block_indexes": [0]}
+VISION = {
+    "depth": 1,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_heads": 2,
+    "out_hidden_size": 128,
+    "fullatt_block_indexes": [0],
+}
 CONVOLUTIONS = {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False, "conv_L_cache": 3}
 WHISPER = {
     "vocab_size": 320,
@@ -100,7 +125,7 @@ CONFIGS: dict[str, Family] = {
         {"rope_parameters": {"rope_type": "default"}, "rope_theta": 1e6, "rope_local_base_freq": 10000.0},
     ),
     "gemma4": Family("Gemma4UnifiedForConditionalGeneration", GEMMA4, SEEN4),
-    "gemma4_moe": Family("Gemma4ForConditionalGeneration", GEMMA4, SEEN4),
+    "gemma4_moe": Family("Gemma4ForConditionalGeneration", {**GEMMA4, **EXPERTS4}, SEEN4),
     "gpt_oss": Family("GptOssForCausalLM", {**LOCAL, **EXPERTS, "intermediate_size": 64}),
     "granite": Family("GraniteForCausalLM", GRANITE),
     "granite_hybrid": Family("GraniteMoeHybridForCausalLM", {**GRANITE, **HYBRID, "position_embedding_type": "rope"}),
@@ -116,7 +141,11 @@ CONFIGS: dict[str, Family] = {
     "phi": Family("PhiForCausalLM", {"num_key_value_heads": 4}),
     "phi3": Family("Phi3ForCausalLM", {"original_max_position_embeddings": 128, "head_dim": None, "sliding_window": 8}),
     "phi3_long": Family("Phi3ForCausalLM", LONG_PHI),
-    "phi3_moe": Family("PhimoeForCausalLM", {**LONG_PHI, **EXPERTS, "rope_parameters": {**LONG, **MSCALES}}, {**named("PhiMoEForCausalLM"), "original_max_position_embeddings": 16}),
+    "phi3_moe": Family(
+        "PhimoeForCausalLM",
+        {**LONG_PHI, **EXPERTS, "rope_parameters": {**LONG, **MSCALES}},
+        {**named("PhiMoEForCausalLM"), "original_max_position_embeddings": 16},
+    ),
     "phi3_vision": Family("Phi3ForCausalLM", LONG_PHI, named("Phi3VForCausalLM")),
     "qwen2": Family("Qwen2ForCausalLM"),
     "qwen2_5_vl": Family("Qwen2_5_VLForConditionalGeneration", {"rope_parameters": MROPE}),

@@ -121,7 +121,8 @@ def recur(
 def linear_attention(op: NodeLowering) -> None:
     """Emit linear attention of queries (B, T, heads * D) to keys and values (B, T, kv heads * size).
 
-    com.microsoft's may have more kv heads than heads, and fewer heads of keys than of values. Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
+    com.microsoft's may have more kv heads than heads, and fewer heads of keys than of values.
+    Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
     """
     rule = op.attr("update_rule", "gated_delta")
     if rule not in _RULES or op.attr("state_window", 0):

@@ -100,7 +100,8 @@ def test_shares_of_their_own(normalize: int) -> None:
 
 REJECTED: list[tuple[dict[str, Any], str]] = [
     ({"activation_type": "relu2"}, "activation_type 'relu2'"),
-    ({"activation_type": "swiglu"}, "swiglu_fusion 1"),
+    ({"activation_type": "swiglu"}, "swiglu without swiglu_fusion 1"),
+    ({"activation_type": "geglu", "swiglu_fusion": 2}, "geglu without swiglu_fusion 1"),
     ({"use_sparse_mixer": 1, "k": 1}, "use_sparse_mixer with k 1"),
     ({"swiglu_limit_after_activation": 1}, "swiglu_limit_after_activation"),
 ]
@@ -111,6 +112,22 @@ def test_forms_of_other_devices_are_rejected(attributes: dict[str, Any], reason:
     inputs = [draw(3, 8), draw(3, 2), draw(2, 4, 8), None, draw(2, 8, 4)]
     with pytest.raises(NotSupported, match=reason):
         run_op("MoE", inputs, attributes, outputs=1, **HOW)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_gates_of_gelu(dtype: str) -> None:
+    """Compare with NumPy: onnxruntime has them for other devices alone."""
+    x, router, first, second = draw(5, 8), draw(5, 3), draw(3, 2 * 4, 8, seed=1), draw(3, 8, 4, seed=2)
+    inputs = [array.astype(dtype) for array in (x, router, first, second)]
+    x, router, first, second = (array.astype(np.float32) for array in inputs)
+    inner = np.einsum("tk,enk->ten", x, first)
+    gate, value = inner[..., ::2], inner[..., 1::2]
+    gelu = gate / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+    shares = np.exp(router) / np.exp(router).sum(-1, keepdims=True)
+    want = np.einsum("te,ten,ekn->tk", shares, gelu * value, second).astype(dtype)
+    how: dict[str, Any] = {"k": 3, "activation_type": "geglu", "swiglu_fusion": 1, **HOW}
+    tolerance = 2e-5 if dtype == "float32" else 4e-3
+    check_op("MoE", *inputs[:3], None, inputs[3], expected=[want], rtol=tolerance, atol=tolerance, **how)
 
 
 def test_experts_that_are_too_few() -> None:

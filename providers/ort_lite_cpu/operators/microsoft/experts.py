@@ -12,7 +12,9 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import operator
 
-ACTIVATIONS = ("relu", "gelu", "silu", "identity", "swiglu")
+GATED = ("swiglu", "geglu")
+"""Activations of a gate, which a value is multiplied by."""
+ACTIVATIONS = ("relu", "gelu", "silu", "identity", *GATED)
 NO_LIMIT = float("inf")
 ROOT = 0.7978845608028654
 """The square root of 2 / pi."""
@@ -178,11 +180,16 @@ def multiply_experts(x: Ptr, w: Ptr, bias: Ptr, order: Ptr, starts: Ptr, y: Ptr,
 
 
 @native
-@extents(x="routes * n * (2 if kind == 'swiglu' else 1)", y="routes * n")
+def gelu(z: Any) -> Any:
+    return z / 2 * (1 + tanh(like(z, ROOT) * (z + like(z, 0.044715) * z * z * z)))
+
+
+@native
+@extents(x="routes * n * (2 if kind in ('swiglu', 'geglu') else 1)", y="routes * n")
 def activate_experts(
     x: Ptr, y: Ptr, routes: int, n: int, kind: Static, alpha: float, beta: float, limit: float, part: int, parts: int
 ) -> int:
-    """y (routes, n) = the activation of x. For swiglu, x (routes, n, 2) has gates and values in turn."""
+    """y (routes, n) = the activation of x. For gated ones, x (routes, n, 2) has gates and values in turn."""
     for row in span(routes, part, parts):
         q = row * n
         if kind == "swiglu":
@@ -190,13 +197,15 @@ def activate_experts(
                 gate = fmin(x[2 * (q + i)], like(x, limit))
                 value = fmin(fmax(x[2 * (q + i) + 1], like(x, -limit)), like(x, limit))
                 y[q + i] = gate * sigmoid(like(x, alpha) * gate) * (value + like(x, beta))
+        elif kind == "geglu":
+            for i in range(n):
+                y[q + i] = gelu(x[2 * (q + i)]) * x[2 * (q + i) + 1]
         elif kind == "relu":
             for i in range(n):
                 y[q + i] = x[q + i] if x[q + i] > 0 else like(x, 0)
         elif kind == "gelu":
             for i in range(n):
-                z = x[q + i]
-                y[q + i] = like(x, 0.5) * z * (1 + tanh(like(x, ROOT) * (z + like(x, 0.044715) * z * z * z)))
+                y[q + i] = gelu(x[q + i])
         else:
             for i in range(n):
                 y[q + i] = x[q + i] * sigmoid(x[q + i])
@@ -227,7 +236,7 @@ def moe(op: NodeLowering) -> None:
         raise op.reject("fc3_experts_weights and fc3_experts_bias")
     kind = activation_of(op)
     routes = emit_routes(op, None, whole=True, least=0.0)
-    fused = 2 if kind == "swiglu" else 1
+    fused = 2 if kind in GATED else 1
     inter = floordiv(op.input(4).size, routes.experts * op.input(0).shape[-1])
     emit_layers(op, routes, kind, _layer(op, 2, 3), _layer(op, 4, 5), inter, fused)
 
@@ -256,13 +265,13 @@ def check_layer(op: NodeLowering, w: Tensor, bias: Tensor | None, g: Layer, pack
 
 
 def activation_of(op: NodeLowering) -> str:
-    """Return the activation. Raises Rejection for one, or a form of one, that onnxruntime has for other devices alone."""
+    """Return the activation. geglu is one that onnxruntime has for other devices alone; other such forms raise Rejection."""
     kind: str = op.attr("activation_type", "relu")
     if kind not in ACTIVATIONS:
         raise op.reject(f"activation_type {kind!r}, takes {', '.join(ACTIVATIONS)}")
-    if kind == "swiglu" and op.attr("swiglu_fusion", 0) != 1:
-        raise op.reject("swiglu without swiglu_fusion 1, which has gates and values in turn")
-    if kind != "swiglu" and op.attr("swiglu_fusion", 0):
+    if kind in GATED and op.attr("swiglu_fusion", 0) != 1:
+        raise op.reject(f"{kind} without swiglu_fusion 1, which has gates and values in turn")
+    if kind not in GATED and op.attr("swiglu_fusion", 0):
         raise op.reject(f"swiglu_fusion {op.attr('swiglu_fusion')} with activation_type {kind!r}")
     if op.attr("swiglu_limit_after_activation", 0):
         raise op.reject("swiglu_limit_after_activation")

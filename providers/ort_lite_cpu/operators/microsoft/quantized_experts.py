@@ -10,6 +10,7 @@ from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.microsoft.experts import (
+    GATED,
     PRODUCT,
     Emit,
     Layer,
@@ -114,7 +115,7 @@ def quantized_moe(op: NodeLowering) -> None:
     _check(op)
     kind = activation_of(op)
     routes = emit_routes(op, op.optional(14), whole=False, least=LEAST_SHARE)
-    fused = 2 if kind == "swiglu" else 1
+    fused = 2 if kind in GATED else 1
     bits = op.attr("expert_weight_bits", 4)
     inter = floordiv(op.input(5).size * (8 // bits), routes.experts * op.input(0).shape[-1])
     emit_layers(op, routes, kind, _layer(op, (2, 3, 4, 11)), _layer(op, (5, 6, 7, 12)), inter, fused)
