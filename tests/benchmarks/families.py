@@ -137,7 +137,7 @@ def run_plain(session: Any, lengths: Sequence[int]) -> Iterator[Any]:
     for step, feeds in enumerate(token_feeds(session, lengths)):
         outputs = dict(zip(names, session.run(names, {**state, **feeds}), strict=True))
         state = {past: outputs.get(present_of(past), value) for past, value in state.items()}
-        for row, length in enumerate(lengths if step == 0 and "input_ids" in feeds else [None] * len(lengths)):
+        for row, length in enumerate(lengths if step == 0 and feeds else [None] * len(lengths)):
             yield from (np.asarray(array[row, :length], np.float32) for name, array in outputs.items() if not is_state(name))
 
 
@@ -193,11 +193,11 @@ def initial_state(session: Any, batch: int, room: int) -> Feeds:
 def token_feeds(session: Any, lengths: Sequence[int]) -> Iterator[Feeds]:
     """Yield the feeds of the prompt and of each step; an encoder has one run without any."""
     inputs = {value.name: value for value in session.get_inputs()}
-    if "input_ids" not in inputs:
+    if not inputs.keys() & {"input_ids", "inputs_embeds"}:
         yield {}
         return
     random, batch = np.random.default_rng(5), len(lengths)
-    kind = np.int32 if inputs["input_ids"].type == "tensor(int32)" else np.int64
+    kind = np.int32 if "input_ids" in inputs and inputs["input_ids"].type == "tensor(int32)" else np.int64
     for step in range(STEPS + 1):
         new = max(lengths) if step == 0 else 1
         seen = np.array(lengths) + step
@@ -208,6 +208,7 @@ def token_feeds(session: Any, lengths: Sequence[int]) -> Iterator[Feeds]:
             positions = np.broadcast_to(positions, (inputs["position_ids"].shape[0], batch, new)).copy()
         feeds = {
             "input_ids": random.integers(5, 300, (batch, new)).astype(kind),
+            "inputs_embeds": random.standard_normal((batch, new, SMALL["hidden_size"]), np.float32),
             "attention_mask": mask,
             "position_ids": positions,
         }

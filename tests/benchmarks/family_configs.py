@@ -37,7 +37,7 @@ LONG = {
     "long_factor": [2.0] * 16,
 }
 MSCALES = {"short_mscale": 1.0, "long_mscale": 1.0}
-LONG_PHI = {"original_max_position_embeddings": 16, "max_position_embeddings": 128, "rope_parameters": LONG, "head_dim": None}
+LONG_PHI = {"original_max_position_embeddings": 10, "max_position_embeddings": 128, "rope_parameters": LONG, "head_dim": None}
 MROPE = {"rope_type": "default", "mrope_section": [4, 6, 6], "rope_theta": 10000.0}
 LOCAL = {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}
 GEMMA = {**LOCAL, "query_pre_attn_scalar": 32, "tie_word_embeddings": True}
@@ -144,7 +144,7 @@ CONFIGS: dict[str, Family] = {
     "phi3_moe": Family(
         "PhimoeForCausalLM",
         {**LONG_PHI, **EXPERTS, "rope_parameters": {**LONG, **MSCALES}},
-        {**named("PhiMoEForCausalLM"), "original_max_position_embeddings": 16},
+        {**named("PhiMoEForCausalLM"), "original_max_position_embeddings": 10},
     ),
     "phi3_vision": Family("Phi3ForCausalLM", LONG_PHI, named("Phi3VForCausalLM")),
     "qwen2": Family("Qwen2ForCausalLM"),
@@ -179,6 +179,8 @@ OPTIONS: tuple[tuple[str, dict[str, str]], ...] = (
     ("fp32", {"prune_lm_head": "true"}),
     ("fp32", {"include_hidden_states": "true"}),
     ("fp32", {"fuse_qkv": "false"}),
+    ("fp32", {"exclude_embeds": "true"}),
+    ("fp32", {"exclude_lm_head": "true"}),
     *(("fp32", {"kv_cache_quant_scheme": scheme, "kv_cache_scale_file": SCALES}) for scheme in SCHEMES),
 )
 

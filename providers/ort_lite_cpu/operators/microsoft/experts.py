@@ -181,6 +181,7 @@ def multiply_experts(x: Ptr, w: Ptr, bias: Ptr, order: Ptr, starts: Ptr, y: Ptr,
 
 @native
 def gelu(z: Any) -> Any:
+    """Return Gelu of a number, approximated by tanh."""
     return z / 2 * (1 + tanh(like(z, ROOT) * (z + like(z, 0.044715) * z * z * z)))
 
 
