@@ -155,6 +155,11 @@ FUSIONS = {
         f"{{ {BYTE} c = DequantizeLinear(n, half) y = MatMul(a, c) }}",
         ["MatMulIntegerToFloat"],
     ),
+    "multiply_blocks": (
+        "(float[N,16] x) => (float[N,2] y)",
+        "{ a = DequantizeLinear<axis=0,block_size=16>(m, halves) y = MatMul(x, a) }",
+        ["MatMulNBits"],
+    ),
     "fuse_integer_scales": (
         "(uint8[N,4] x, float t) => (float[A,B] y)",
         "{ a = MatMulInteger(x, n) c = Cast<to=1>(a) d = Mul(t, half) y = Mul(c, d) }",
@@ -174,13 +179,14 @@ FUSIONS = {
     ),
 }
 NUMBERS = """, float root = {1.4142135}, float one = {1}, float half = {0.5}, float three = {3}, float zero = {0}, float six = {6},
-  int64[1] last = {-1}, int8[4,2] n = {1, -2, 3, -4, 5, -6, 127, -128}, float[2] two = {1, 2}>"""
+  int64[1] last = {-1}, int8[4,2] n = {1, -2, 3, -4, 5, -6, 127, -128}, float[2] two = {1, 2}, float[1,2] halves = {0.5, 0.25},
+  int8[16,2] m = {1, -2, 3, -4, 5, -6, 127, -128, 1, 1, 1, 1, 1, 1, 1, 1, 1, -2, 3, -4, 5, -6, 7, -8, 1, 1, 1, 1, 1, 1, 1, 1}>"""
 
 
 @pytest.mark.parametrize("name", FUSIONS)
 def test_each_fusion_happens_inside_the_partition_of_the_cpu(name: str) -> None:
     signature, body, expected = FUSIONS[name]
-    source = model(signature, body, WEIGHTS[:-1] + NUMBERS, opset=19)
+    source = model(signature, body, WEIGHTS[:-1] + NUMBERS, opset=21 if name == "multiply_blocks" else 19)
     made = session(source)
     assert fused(made) == expected
     assert claimed(made) != expected

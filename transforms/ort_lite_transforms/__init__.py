@@ -63,6 +63,7 @@ def ort_lite_fusions() -> "list[Transform]":
         "quantized_moves.join_integers",
         "quantized_moves.keep_integers",
         "quantized_products.multiply_integers",
+        "block_products.multiply_blocks",
         "batch_norm.fuse_gemm_batch_norm",
         "gemm_bias.fuse_matmul_bias",
         "gemm_bias.fuse_gemm_bias",

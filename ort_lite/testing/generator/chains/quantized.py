@@ -117,6 +117,23 @@ def product(chain: ChainDraft) -> None:
         scale(chain).quantize(y)
 
 
+@chain_for("multiply_blocks")
+def product_by_blocks(chain: ChainDraft) -> None:
+    """Append a MatMul by constant weights that have a scale, and sometimes a zero point, for each block of a column."""
+    if chain.opset < 21:
+        chain.skip("blocks of DequantizeLinear are of opset 21")
+    depth, columns, size = chain.draw.integer(1, 40), chain.draw.integer(1, 5), chain.rng.choice((8, 16, 32))
+    blocks, kind = (-(-depth // size), columns), chain.rng.choice(("int8", "uint8"))
+    operands = [
+        chain.array(numbers(chain.rng, (depth, columns), kind)),
+        chain.array(between(0.03125, 0.5)(chain.rng, blocks, "float32")),
+    ]
+    if chain.chance(0.5):
+        operands.append(chain.array(between(-3, 5)(chain.rng, blocks, kind)))
+    w = chain.node("DequantizeLinear", *operands, axis=0, block_size=size)
+    chain.node("MatMul", chain.fresh((*chain.draw.shape(1, 2, least=1), depth)), w)
+
+
 @chain_for("fuse_integer_scales", "fuse_integer_bias")
 def scaled_product(chain: ChainDraft) -> None:
     """Append one or two MatMulIntegers of a dynamically quantized operand, with their scales and sometimes a bias."""

@@ -1,0 +1,75 @@
+"""Products by weights of 2, 4 or 8 bits with a scale for each block become MatMulNBits, which keeps the weights packed.
+
+A DequantizeLinear of constant weights (K, N) with `block_size` along K would write K * N floats in every run. onnxruntime-genai's builder
+writes such models with `use_qdq=true`.
+"""
+
+import numpy as np
+
+from ort_lite.dtypes import BITS, Array
+from ort_lite.graph import Node, Value
+from ort_lite.memory.recipes import derive
+from ort_lite.transform import Done, Rewriter, Skip, op, rule
+
+_TYPES = ("int2", "uint2", "int4", "uint4", "int8", "uint8")
+
+
+@rule(
+    op("MatMul", "a", op("DequantizeLinear", name="weights", since=21), name="root"),
+    level="basic",
+    private=True,
+    counterparts=("QDQSelectorActionTransformer",),
+)
+def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> Done | Skip:
+    """MatMulNBits multiplies by the same numbers: code less zero point, times the scale of the block."""
+    x, scale, zero = (*weights.inputs, None)[:3]
+    assert x is not None and scale is not None
+    codes, scales, zeros = (rewriter.array(value) for value in (x, scale, zero))
+    if codes is None or scales is None or (zero is not None and zeros is None):
+        return Skip(f"the weights of {weights} are not constant")
+    size = weights.attr("block_size", 0)
+    if x.dtype not in _TYPES or codes.ndim != 2 or weights.attr("axis", 1) not in (0, -2) or size < 16 or size & (size - 1):
+        return Skip(f"{weights} has no blocks of 16, 32, 64, ... integers along the axis that is summed over")
+    if a.shape is None or len(a.shape) < 2 or a.dtype != scale.dtype or root.output.dtype != scale.dtype:
+        return Skip(f"{a.name} is not known to have rows of {scale.dtype}")
+    bits, (depth, columns) = BITS.get(x.dtype, 8), codes.shape
+    if zeros is None and x.dtype.startswith("u"):
+        zeros = np.zeros_like(codes, shape=scales.shape)
+    operands = [
+        rewriter.constant(derive(pack_blocks, codes, bits, size), x.name),
+        rewriter.constant(derive(turned, scales), scale.name),
+        None if zeros is None else rewriter.constant(derive(pack_zeros, zeros, bits), f"{x.name}_zero_points"),
+    ]
+    made = rewriter.op("MatMulNBits", a, *operands, domain="com.microsoft", K=depth, N=columns, bits=bits, block_size=size)
+    return rewriter.replace(root, made)
+
+
+def pack_blocks(codes: Array, bits: int, size: int) -> Array:
+    """Return (K, N) as bytes (N, blocks, size * bits / 8)."""
+    depth, columns = codes.shape
+    rows = np.pad(_unsigned(codes, bits).T, ((0, 0), (0, -depth % size)))
+    return _joined(rows, bits).reshape(columns, -1, size * bits // 8)
+
+
+def pack_zeros(zeros: Array, bits: int) -> Array:
+    """Return (blocks, N) as bytes, those of a column one behind the other."""
+    rows = _unsigned(zeros, bits).T
+    return _joined(np.pad(rows, ((0, 0), (0, -rows.shape[1] % (8 // bits)))), bits).reshape(-1)
+
+
+def turned(scales: Array) -> Array:
+    """Return (blocks, N) as (N, blocks)."""
+    return np.ascontiguousarray(scales.T)
+
+
+def _unsigned(codes: Array, bits: int) -> Array:
+    """Return integers from 0 on, in bytes: signed ones are moved up by half of their range."""
+    signed = codes.dtype.name.startswith("int")
+    return (codes.astype(np.int16) + (1 << (bits - 1) if signed else 0)).astype(np.uint8)
+
+
+def _joined(rows: Array, bits: int) -> Array:
+    """Return rows of codes as rows of bytes, whose first codes are in the lowest bits."""
+    share = 8 // bits
+    parts = rows.reshape(*rows.shape[:-1], rows.shape[-1] // share, share) << (np.arange(share, dtype=np.uint8) * bits)
+    return np.bitwise_or.reduce(parts.astype(np.uint8), axis=-1)
