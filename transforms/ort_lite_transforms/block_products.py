@@ -1,7 +1,7 @@
 """Products by weights of 2, 4 or 8 bits with a scale for each block become MatMulNBits, which keeps the weights packed.
 
-A DequantizeLinear of constant weights (K, N) with `block_size` along K would write K * N floats in every run. onnxruntime-genai's builder
-writes such models with `use_qdq=true`.
+A DequantizeLinear of constant weights (K, N) with `block_size` along K would write K * N floats in every run. onnxruntime-genai's
+builder writes such models with `use_qdq=true`.
 """
 
 import numpy as np
@@ -30,6 +30,8 @@ def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> 
     size = weights.attr("block_size", 0)
     if x.dtype not in _TYPES or codes.ndim != 2 or weights.attr("axis", 1) not in (0, -2) or size < 16 or size & (size - 1):
         return Skip(f"{weights} has no blocks of 16, 32, 64, ... integers along the axis that is summed over")
+    if scales.shape != (-(-codes.shape[0] // size), codes.shape[1]):
+        return Skip(f"{scale.name} has not one scale for each block")
     if a.shape is None or len(a.shape) < 2 or a.dtype != scale.dtype or root.output.dtype != scale.dtype:
         return Skip(f"{a.name} is not known to have rows of {scale.dtype}")
     bits, (depth, columns) = BITS.get(x.dtype, 8), codes.shape
@@ -72,4 +74,5 @@ def _joined(rows: Array, bits: int) -> Array:
     """Return rows of codes as rows of bytes, whose first codes are in the lowest bits."""
     share = 8 // bits
     parts = rows.reshape(*rows.shape[:-1], rows.shape[-1] // share, share) << (np.arange(share, dtype=np.uint8) * bits)
-    return np.bitwise_or.reduce(parts.astype(np.uint8), axis=-1)
+    joined: Array = np.bitwise_or.reduce(parts.astype(np.uint8), axis=-1)
+    return joined
