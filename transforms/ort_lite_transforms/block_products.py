@@ -21,7 +21,10 @@ _TYPES = ("int2", "uint2", "int4", "uint4", "int8", "uint8")
     counterparts=("QDQSelectorActionTransformer",),
 )
 def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> Done | Skip:
-    """MatMulNBits multiplies by the same numbers: code less zero point, times the scale of the block."""
+    """MatMulNBits multiplies by the same numbers: code less zero point, times the scale of the block.
+
+    It takes the zero point times the sum of `a` off the sum of products, so that an infinite `a` can give NaN, as in onnxruntime.
+    """
     x, scale, zero = (*weights.inputs, None)[:3]
     assert x is not None and scale is not None
     codes, scales, zeros = (rewriter.array(value) for value in (x, scale, zero))

@@ -119,7 +119,7 @@ def product(chain: ChainDraft) -> None:
 
 @chain_for("multiply_blocks")
 def product_by_blocks(chain: ChainDraft) -> None:
-    """Append a MatMul by constant weights that have a scale, and sometimes a zero point, for each block of a column."""
+    """Append a MatMul of finite numbers by weights that have a scale, and sometimes a zero point, for each block of a column."""
     if chain.opset < 21:
         chain.skip("blocks of DequantizeLinear are of opset 21")
     depth, columns, size = chain.draw.integer(1, 40), chain.draw.integer(1, 5), chain.rng.choice((8, 16, 32))
@@ -131,7 +131,8 @@ def product_by_blocks(chain: ChainDraft) -> None:
     if chain.chance(0.5):
         operands.append(chain.array(between(-3, 5)(chain.rng, blocks, kind)))
     w = chain.node("DequantizeLinear", *operands, axis=0, block_size=size)
-    chain.node("MatMul", chain.fresh((*chain.draw.shape(1, 2, least=1), depth)), w)
+    shape = (*chain.draw.shape(1, 2, least=1), depth)
+    chain.node("MatMul", chain.draw.tensor_of("float32", shape, numbers, constant=False), w)
 
 
 @chain_for("fuse_integer_scales", "fuse_integer_bias")
