@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
-from ort_lite.shapes import equal, floordiv, maximum
+from ort_lite.shapes import equal, floordiv, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -158,7 +158,7 @@ def linear_attention(op: NodeLowering) -> None:
 
 def _key_heads(op: NodeLowering, k: Tensor, size: Dim, kv_heads: int) -> Dim:
     """Return how many heads k (B, T, heads * size) has: those of the values, or of com.microsoft's fewer, each for several."""
-    heads = floordiv(k.shape[2], maximum(size, 1))
+    heads = select(equal(size, 0), kv_heads, floordiv(k.shape[2], maximum(size, 1)))
     op.require(equal(heads * size, k.shape[2]), "{0} columns of keys do not make heads of {1}", k.shape[2], size)
     shared = floordiv(kv_heads, maximum(heads, 1))
     op.require(equal(shared * heads, kv_heads), "{0} heads of keys for {1} of values", heads, kv_heads)

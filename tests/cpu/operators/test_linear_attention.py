@@ -61,6 +61,13 @@ def test_microsofts_may_have_fewer_queries_or_keys_than_values(heads: tuple[int,
     check_op("LinearAttention", *inputs, domain=MICROSOFT, opset=1, outputs=2, expected=want, **attributes, **TOLERANCE)
 
 
+def test_keys_without_numbers_leave_zeros() -> None:
+    inputs = [np.zeros((2, 4, 0), np.float32)] * 2 + [ramp((2, 4, 2 * WIDTH))]
+    attributes: dict[str, Any] = {"update_rule": "linear", "q_num_heads": 2, "kv_num_heads": 2, "scale": 1.0}
+    y, state = run_op("LinearAttention", inputs, attributes, opset=27, outputs=2)
+    assert y.shape == (2, 4, 2 * WIDTH) and not y.any() and state.shape == (2, 2, 0, WIDTH)
+
+
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize(
     ("columns", "message"),
