@@ -197,20 +197,38 @@ class Ready:
     def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
         """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
 
-        Returns None without running anything if no output has such an input, as `run_into` does, and for options that need more.
+        Outputs of inputs that grow are computed in `donations.bases`. Returns None without running anything if no output has such an
+        input, as `run_into` does, and for options that need more.
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
-        targets = {output: feed[name] for output, name in pairs.items() if type(feed[name]) is np.ndarray}
-        if not targets or not self._runs_steps():
+        targets = {output: feed[name] for output, name in pairs.items() if _is_target(feed[name])}
+        growths = {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing} if donations.growing else {}
+        if not (targets or growths) or not self._runs_steps():
             return None
         if options is not None:
             if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
                 return None
             self._check_entries(options)
         with nullcontext() if options is None else as_in(options, CURRENT.watch, CURRENT.work):
-            inputs = self._feeds(feed)
             donations.taken = frozenset(pairs[output] for output in targets)
-            return self._run_into(inputs, targets)
+            if growths:
+                return self._grow(feed, {name: x for name, x in targets.items() if name not in growths}, growths, donations)
+            return self._run_into(self._feeds(feed), targets)
+
+    def _grow(
+        self, feed: Mapping[str, Any], targets: Mapping[str, Any], growths: Mapping[str, tuple[str, int]], donations: "Donations"
+    ) -> dict[str, Any] | None:
+        """Run the model with outputs written into `targets`, and behind inputs that grow. Return all outputs by name."""
+        from ort_lite.execute.growth import make_room
+
+        pasts = make_room(feed, growths.values(), donations.bases)
+        alike = {name: np.ndarray(past.shape, past.dtype, donations.bases[name]) for name, past in pasts.items()}
+        inputs = self._feeds({**feed, **alike})  # which copies what is not contiguous
+        values = self.compiled.executable.inputs
+        inputs = [pasts.get(value.name, x) for value, x in zip(values, inputs, strict=True)]
+        bases = {self._names.index(output): donations.bases[name] for output, (name, _) in growths.items() if name in pasts}
+        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names], bases)
+        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def _runs_steps(self) -> bool:
         """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""
@@ -230,6 +248,13 @@ class Ready:
         found: Mapping[int, int] = getattr(executable.direct, "aliases", {}) if hasattr(executable.direct, "into") else {}
         places = range(len(executable.inputs)) if executable.picks is None else executable.picks
         return {self._names[y]: executable.inputs[places[x]].name for y, x in found.items()}
+
+    def growths(self) -> dict[str, tuple[str, int]]:
+        """Return the inputs behind which outputs may be computed, with the axis of the rows, by output (see `DeclaresGrowth`)."""
+        executable = self.compiled.executable
+        found: Mapping[int, tuple[int, int]] = getattr(executable.direct, "growths", {})
+        places = range(len(executable.inputs)) if executable.picks is None else executable.picks
+        return {self._names[y]: (executable.inputs[places[x]].name, axis) for y, (x, axis) in found.items()}
 
     def _check_entries(self, options: RunOptions) -> None:
         """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""
@@ -259,6 +284,11 @@ class Ready:
 
         with RunEvents(self._events) as events:
             return self._run(inputs, options, events.step)
+
+
+def _is_target(x: Any) -> bool:
+    """Return True for an array in which an output may be computed."""
+    return type(x) is np.ndarray and x.flags.c_contiguous
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction
+from ort_lite.graph import Node
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer
+from ort_lite_cpu.program.growth import AXIS
 from ort_lite_cpu.program.segment_run import SegmentRun
 
 
@@ -34,6 +36,35 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
                 found[output_places.index(out)] = source
         written.update(buffer.place for buffer in one.operands if buffer is not None)
     return found
+
+
+def find_growths(
+    steps: Sequence[SegmentRun | HostStep], lowered: Lowered, inputs: int, output_places: Sequence[int]
+) -> dict[int, tuple[int, int]]:
+    """Return (position of the past, axis of its rows) by the position of the output that may be computed behind it.
+
+    Nothing else reads either (see `lowering.rooms`), which is looked at once more, now that it is known what instructions read.
+    """
+    if not lowered.rooms or any(one.jump for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions):
+        return {}
+    reads = Counter(_read_places(steps))
+    nodes: dict[int, set[Node]] = {}
+    for step in steps:
+        for one in step.segment.instructions if isinstance(step, SegmentRun) else ():
+            for buffer in one.operands:
+                if buffer is not None:
+                    nodes.setdefault(buffer.place, set()).add(one.node)
+    told = {place for step in steps if isinstance(step, HostStep) for place in _read_places([step])}
+    return {
+        output_places.index(present.place): (past.place, AXIS)
+        for present, past in lowered.rooms.items()
+        if 0 <= past.place < inputs <= present.place
+        and reads[past.place] == 1
+        and past.place not in output_places
+        and output_places.count(present.place) == 1
+        and len(nodes[present.place]) == 1
+        and present.place not in told
+    }
 
 
 def _places(one: Instruction, over: tuple[int, int]) -> tuple[int, int] | None:

@@ -1,0 +1,48 @@
+"""Room behind the rows of a cache: a run that owns a past may have its present computed in the same memory (see `Program.grow`)."""
+
+from typing import NamedTuple
+
+from ort_lite.dtypes import itemsize
+from ort_lite.shapes import as_symbol, less, maximum, product, symbol
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lowered import ROOM, SymbolSource
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor
+
+
+class Rooms(NamedTuple):
+    """The rows from one head to the next of a past and of its present, and 1 if the rows of the past are there already."""
+
+    past: Dim
+    present: Dim
+    shared: Dim = 0
+
+
+def rooms_of(op: NodeLowering, past: Tensor | None, index: int, present: Tensor, output: int) -> Rooms:
+    """Return the rooms of input `index` (batch, heads, rows, size) and of output `output`, which has more rows.
+
+    They are the rows themselves unless a run says otherwise, which it may if nothing else reads the two.
+    """
+    rows, total = (0 if past is None else past.shape[2]), present.shape[2]
+    if past is None or isinstance(total, int) or not _are_alone(op, past, index, output):
+        return Rooms(rows, total)
+    assert past.buffer is not None and present.buffer is not None
+    room, result = symbol(f"room of {past.name}"), op.builder.result
+    own = as_symbol(room)
+    assert own is not None
+    result.sources[own] = SymbolSource(past.buffer, ROOM, element=False)
+    result.rooms[present.buffer] = past.buffer
+    rooms = Rooms(maximum(room, rows), maximum(room, total), 1 - less(room, total))
+    for tensor, length in ((past, rooms.past), (present, rooms.present)):
+        assert tensor.buffer is not None
+        tensor.buffer.nbytes = product((*tensor.shape[:2], length, tensor.shape[3])) * itemsize(tensor.dtype)
+    return rooms
+
+
+def _are_alone(op: NodeLowering, past: Tensor, index: int, output: int) -> bool:
+    """Return True if the past is an input of the program that only the node reads, and the present an output that nothing reads."""
+    source, target = op.node.inputs[index], op.node.outputs[output] if op.wants(output) else None
+    result = op.builder.result
+    if source is None or target is None or past.perm is not None or past.buffer not in result.inputs[: len(result.input_infos)]:
+        return False
+    return len(source.uses) == 1 and not source.is_graph_output() and target.is_graph_output() and not target.readers
