@@ -18,13 +18,13 @@ class Rooms(NamedTuple):
     shared: Dim = 0
 
 
-def rooms_of(op: NodeLowering, past: Tensor | None, index: int, present: Tensor, output: int) -> Rooms:
-    """Return the rooms of input `index` (batch, heads, rows, size) and of output `output`, which has more rows.
+def rooms_of(op: NodeLowering, past: Tensor | None, present: Tensor, output: int) -> Rooms:
+    """Return the rooms of a past (batch, heads, rows, size), an input, and of output `output`, which has more rows.
 
     They are the rows themselves unless a run says otherwise, which it may if nothing else reads the two.
     """
     rows, total = (0 if past is None else past.shape[2]), present.shape[2]
-    if past is None or isinstance(total, int) or not _are_alone(op, past, index, output):
+    if past is None or isinstance(total, int) or not _is_cache(op, past, output):
         return Rooms(rows, total)
     assert past.buffer is not None and present.buffer is not None
     room, result = symbol(f"room of {past.name}"), op.builder.result
@@ -39,10 +39,8 @@ def rooms_of(op: NodeLowering, past: Tensor | None, index: int, present: Tensor,
     return rooms
 
 
-def _are_alone(op: NodeLowering, past: Tensor, index: int, output: int) -> bool:
-    """Return True if the past is an input of the program that only the node reads, and the present an output that nothing reads."""
-    source, target = op.node.inputs[index], op.node.outputs[output] if op.wants(output) else None
-    result = op.builder.result
-    if source is None or target is None or past.perm is not None or past.buffer not in result.inputs[: len(result.input_infos)]:
-        return False
-    return len(source.uses) == 1 and not source.is_graph_output() and target.is_graph_output() and not target.readers
+def _is_cache(op: NodeLowering, past: Tensor, output: int) -> bool:
+    """Return True if the past is an input of the program, and the present an output (see `program.aliases.find_growths`)."""
+    target, result = op.node.outputs[output] if op.wants(output) else None, op.builder.result
+    own = result.inputs[: len(result.input_infos)]
+    return target is not None and target.is_graph_output() and past.perm is None and past.buffer in own
