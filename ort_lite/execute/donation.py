@@ -19,13 +19,16 @@ class Donations:
 
     `allowed` has the name of the only output that may be computed in an input's memory; None allows any use of it. `taken` are
     the inputs that the run donates: when it has begun, their contents are undefined. `growing` are inputs that are expected to grow,
-    and `bases` the arrays with room for more rows whose beginnings such inputs are: the run replaces those that are full.
+    and `bases` the arrays with room for more rows whose beginnings such inputs are: the run adds those that are missing or full.
     """
 
     __slots__ = ("allowed", "bases", "growing", "taken")
 
     def __init__(
-        self, allowed: Mapping[str, str | None], growing: Collection[str] = (), bases: Mapping[str, Array] = MappingProxyType({})
+        self,
+        allowed: Mapping[str, str | None],
+        growing: Collection[str] = (),
+        bases: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
         self.allowed, self.growing, self.bases = allowed, growing, dict(bases)
         self.taken: frozenset[str] = frozenset()

@@ -88,7 +88,7 @@ class DeclaresGrowth(Protocol):
 
         `bases` has C-contiguous arrays by the positions of outputs. The input of such an output is a view of the array, up to some row.
         The partition computes the output behind it and returns a longer view, or, if the array is too short, another array.
-        It writes to no row of the input.
+        It writes to no row of the input, unless that is one of its `aliases`.
         """
 
 

@@ -202,7 +202,11 @@ class Ready:
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
         targets = {output: feed[name] for output, name in pairs.items() if _is_target(feed[name])}
-        growths = {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing} if donations.growing else {}
+        growths = (
+            {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing}
+            if donations.growing
+            else {}
+        )
         if not (targets or growths) or not self._runs_steps():
             return None
         if options is not None:
@@ -216,7 +220,11 @@ class Ready:
             return self._run_into(self._feeds(feed), targets)
 
     def _grow(
-        self, feed: Mapping[str, Any], targets: Mapping[str, Any], growths: Mapping[str, tuple[str, int]], donations: "Donations"
+        self,
+        feed: Mapping[str, Any],
+        targets: Mapping[str, Any],
+        growths: Mapping[str, tuple[str, int]],
+        donations: "Donations",
     ) -> dict[str, Any] | None:
         """Run the model with outputs written into `targets`, and behind inputs that grow. Return all outputs by name."""
         from ort_lite.execute.growth import make_room

@@ -119,7 +119,7 @@ class RunState:
 
     def _run(self, run: Run, wanted: Sequence[str], feed: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
         kept, own = self._kept, self._kept.free()
-        donations = Donations(own, own.keys() & self._growing, {name: base for name, base in kept.bases.items() if name in own})
+        donations = Donations(own, self._growing, {name: base for name, base in kept.bases.items() if name in own})
         homes = {name: home for name in outputs if (home := self._session._home(name)) != CPU}
         try:
             results = run([*wanted, *outputs], {**feed, **kept.values}, homes, donations)

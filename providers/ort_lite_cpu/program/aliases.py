@@ -45,7 +45,9 @@ def find_growths(
 
     Nothing else reads either (see `lowering.rooms`), which is looked at once more, now that it is known what instructions read.
     """
-    if not lowered.rooms or any(one.jump for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions):
+    if not lowered.rooms or any(
+        one.jump for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions
+    ):
         return {}
     reads = Counter(_read_places(steps))
     nodes: dict[int, set[Node]] = {}

@@ -45,8 +45,12 @@ def prepare_growth(
             rooms.append((at, base.shape[AXIS]))
             bases[output_places[k]] = base
     strided = dict(rooms)
-    own = [np.ascontiguousarray(x) if j not in strided and isinstance(x, np.ndarray) and x.ndim else x for j, x in enumerate(inputs)]
+    own = [x if j in strided else _contiguous(x) for j, x in enumerate(inputs)]
     return own, Growth(tuple(rooms), bases, given)
+
+
+def _contiguous(x: Any) -> Any:
+    return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else x.copy()
 
 
 def _begins(x: Any, base: Array) -> bool:
