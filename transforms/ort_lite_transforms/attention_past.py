@@ -30,6 +30,9 @@ def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Va
     for node, past, only in ((concat, past_k, root if keys is k else k.producer), (values, past_v, root)):
         if reason := _why_not(node, past, only):
             return Skip(reason)
+    assert past_k is not None
+    if past_k.shape is None or past_v.shape is None or past_k.shape[:3] != past_v.shape[:3]:
+        return Skip(f"{past_k.name} and {past_v.name} are not known to have the same rows")
     mask = root.inputs[3] if len(root.inputs) > 3 else None
     given = (q, new_k, new_v, mask, past_k, past_v)
     made = rewriter.node("Attention", given, outputs=3, like=root, scale=scale * factor if scale else None)
