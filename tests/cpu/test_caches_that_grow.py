@@ -229,6 +229,20 @@ def test_runs_that_compute_elsewhere_get_contiguous_values() -> None:
     twin.check()
 
 
+def test_a_program_for_other_shapes_appends_too() -> None:
+    """Its symbol P stands for two sizes, so that each run is lowered for its own shapes."""
+    made = decoder("Attention", "float", 1, ", float[P] x", ", float[P] z", "z = Neg(x)")
+    state, pasts = made.start(), made.empty()
+    for position in range(6):
+        feed = {**made.feed(position), "x": np.ones(2, np.float32)}
+        [y] = made.session.run(["y"], feed, state=state)
+        want, *found = made.session.run(["y", "nk", "nv"], {**feed, **pasts})
+        np.testing.assert_array_equal(y, want)
+        pasts = dict(zip(LINKS, found, strict=True))
+    for name, past in state.values().items():
+        np.testing.assert_array_equal(past, pasts[name])
+
+
 def test_a_binding_appends_too() -> None:
     made = decoder()
     state, binding, twin, at = made.start(), made.session.io_binding(), Twin(made), 0
