@@ -192,7 +192,7 @@ class Ready:
         Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
         the run.
         """
-        return self._run_into(self._feeds(input_feed), targets) if self._runs_steps() else None
+        return self._run_into(self._feeds(input_feed), targets, {}) if self._runs_steps() else None
 
     def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
         """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
@@ -201,49 +201,40 @@ class Ready:
         input, as `run_into` does, and for options that need more.
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
-        targets = {output: feed[name] for output, name in pairs.items() if _is_target(feed[name])}
-        growths = (
-            {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing}
-            if donations.growing
-            else {}
-        )
+        growths = self.growths() if donations.growing else {}
+        growths = {output: pair for output, pair in growths.items() if pair[0] in donations.growing}
+        targets = {output: feed[name] for output, name in pairs.items() if output not in growths and _is_target(feed[name])}
         if not (targets or growths) or not self._runs_steps():
             return None
         if options is not None:
             if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
                 return None
             self._check_entries(options)
+        over = [*targets, *(output for output in growths if pairs.get(output) in donations.bases)]
         with nullcontext() if options is None else as_in(options, CURRENT.watch, CURRENT.work):
-            donations.taken = frozenset(pairs[output] for output in targets)
-            if growths:
-                return self._grow(feed, {name: x for name, x in targets.items() if name not in growths}, growths, donations)
-            return self._run_into(self._feeds(feed), targets)
+            inputs, bases = self._make_room(feed, growths, donations) if growths else (self._feeds(feed), {})
+            donations.taken = frozenset(pairs[output] for output in over)
+            return self._run_into(inputs, targets, bases)
 
-    def _grow(
-        self,
-        feed: Mapping[str, Any],
-        targets: Mapping[str, Any],
-        growths: Mapping[str, tuple[str, int]],
-        donations: "Donations",
-    ) -> dict[str, Any] | None:
-        """Run the model with outputs written into `targets`, and behind inputs that grow. Return all outputs by name."""
+    def _make_room(
+        self, feed: Mapping[str, Any], growths: Mapping[str, tuple[str, int]], donations: "Donations"
+    ) -> tuple[list[Any], dict[int, Any]]:
+        """Return the inputs, with those that grow as beginnings of `donations.bases`, and these by the positions of outputs."""
         from ort_lite.execute.growth import make_room
 
         pasts = make_room(feed, growths.values(), donations.bases)
         alike = {name: np.ndarray(past.shape, past.dtype, donations.bases[name]) for name, past in pasts.items()}
         inputs = self._feeds({**feed, **alike})  # which copies what is not contiguous
         values = self.compiled.executable.inputs
-        inputs = [pasts.get(value.name, x) for value, x in zip(values, inputs, strict=True)]
         bases = {self._names.index(output): donations.bases[name] for output, (name, _) in growths.items() if name in pasts}
-        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names], bases)
-        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
+        return [pasts.get(value.name, x) for value, x in zip(values, inputs, strict=True)], bases
 
     def _runs_steps(self) -> bool:
         """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""
         return not self._events.subscribers and not self._shares and self._run == self.compiled.executable.run
 
-    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names])
+    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any], bases: Mapping[int, Any]) -> dict[str, Any] | None:
+        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names], bases)
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def home(self, name: str) -> Device:

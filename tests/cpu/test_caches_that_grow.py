@@ -192,6 +192,27 @@ def test_a_run_that_fails_leaves_the_cache() -> None:
     np.testing.assert_array_equal(y, want)
 
 
+def test_a_run_that_fails_where_it_may_write_over_rows_loses_the_state() -> None:
+    made = decoder("GroupQueryAttention")
+    state = made.start()
+    for position in range(4):
+        made.session.run(["y"], made.feed(position), state=state)
+    for wrong in ({"q": np.ones(3, np.float32)}, {"total": np.array([4, 5], np.int32), "k": np.ones((1, 1), np.float32)}):
+        with pytest.raises(InvalidArgument):
+            made.session.run(["y"], {**made.feed(4), **wrong}, state=state)
+    with pytest.raises(RuntimeException, match="the last key"):
+        made.session.run(["y"], {**made.feed(4), "last": np.array([7], np.int32)}, state=state)
+    with pytest.raises(RuntimeException, match="the run state has no values"):
+        state.values()
+
+
+def test_a_batch_without_samples_grows() -> None:
+    twin = Twin(decoder(batch=0))
+    for _ in range(4):
+        twin.step()
+    twin.check()
+
+
 @pytest.mark.parametrize(
     ("outputs", "nodes"),
     [
