@@ -116,8 +116,8 @@ class Executable(Record):
         Otherwise runs nothing and returns None. A partition with `growths` may get `bases` (see `DeclaresGrowth`).
         """
         if bases:
-            grow: Any = getattr(self.direct, "grow")  # noqa: B009
-            return self._run_direct(inputs, lambda wanted: grow(wanted, targets, bases))
+            growing: Any = self.direct
+            return self._run_direct(inputs, lambda wanted: growing.grow(wanted, targets, bases))
         into = getattr(self.direct, "into", None)
         return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
 

@@ -23,7 +23,6 @@ def make_room(feed: Mapping[str, Any], growing: Iterable[tuple[str, int]], bases
         if type(value) is not np.ndarray or value.ndim <= axis:
             continue
         rows, base = value.shape[axis], bases.get(name)
-        before = (slice(None),) * axis
         if base is not None and rows < base.shape[axis]:
             views[name] = value
             continue
@@ -31,7 +30,6 @@ def make_room(feed: Mapping[str, Any], growing: Iterable[tuple[str, int]], bases
             made = allocate_array((*value.shape[:axis], 2 * rows + LEAST, *value.shape[axis + 1 :]), value.dtype)
         except (MemoryError, ValueError):
             continue
-        bases[name] = made
-        views[name] = made[(*before, slice(rows))]
+        bases[name], views[name] = made, made[(*(slice(None),) * axis, slice(rows))]
         views[name][...] = value
     return views

@@ -175,6 +175,17 @@ def test_rewinding_a_copy_leaves_the_other_state() -> None:
     twin.check()
 
 
+def test_a_cache_may_lose_samples() -> None:
+    twin = Twin(decoder(batch=3))
+    for _ in range(5):
+        twin.step()
+    twin.state.rewind(2, axis=0)
+    twin.made, twin.pasts = twin.made._replace(batch=2), {name: past[:2].copy() for name, past in twin.pasts.items()}
+    for _ in range(5):
+        twin.step()
+    twin.check()
+
+
 def test_a_run_that_fails_leaves_the_cache() -> None:
     made = decoder("Attention", "float", 1, ", float[3] table, int64[1] at", ", float[1] z", "z = Gather(table, at)")
     state, rest = made.start(), {"table": np.ones(3, np.float32), "at": np.array([1])}

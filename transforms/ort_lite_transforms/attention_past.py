@@ -5,9 +5,6 @@ import math
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
-_BEFORE = ("is_causal", "left_window_size", "right_window_size")
-"""Attributes by which a query counts the keys before its own: with a past, they would count its rows as well."""
-
 
 @rule(op("Attention", "q", "k", op("Concat", "past_v", "new_v", name="values"), ..., name="root"), level="extended")
 def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Value, values: Node, root: Node) -> Done | Skip:
@@ -17,8 +14,8 @@ def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Va
     """
     if root.version < 23 or len(root.outputs) > 1 or len(root.inputs) > 4:
         return Skip(f"{root} has a past, lengths or scores already")
-    if any(root.attr(name, -1 if "window" in name else 0) not in (-1, 0) for name in _BEFORE) or root.attr("is_causal", 0):
-        return Skip(f"{root} counts keys by their positions")
+    if root.attr("is_causal", 0) or any(root.attr(f"{side}_window_size", -1) != -1 for side in ("left", "right")):
+        return Skip(f"{root} counts keys by their positions, which a past moves")
     keys, factor = _unscaled(rewriter, k)
     scale = float(root.attr("scale", 0.0))
     if factor != 1 and (not scale or not math.isfinite(factor) or not factor):
@@ -50,7 +47,7 @@ def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Va
 def _unscaled(rewriter: Rewriter, k: Value) -> tuple[Value, float]:
     """Return the keys and their factor, 1 unless nothing but a multiplication by a constant number reads them."""
     node = k.producer
-    if node is None or node.op_type != "Mul" or node.domain or len(k.uses) != 1 or k.is_graph_output():
+    if node is None or node.op_type != "Mul" or node.domain or k.dtype != "float32" or len(k.uses) != 1 or k.is_graph_output():
         return k, 1.0
     for x, factor in (node.inputs, node.inputs[::-1]):
         number = rewriter.number(factor)

@@ -21,13 +21,13 @@ class Growth(NamedTuple):
     bases: Mapping[int, Array]
     given: Mapping[int, Array]
 
-    def targets(self, bound: Bound) -> dict[int, Array]:
-        """Return the arrays of presents that fit, by place: the beginnings of larger ones."""
-        return {
-            place: self.bases[place][:, :, : shape[AXIS]]
-            for place, _, shape, _ in bound.allocations
-            if place in self.bases and shape[AXIS] <= self.bases[place].shape[AXIS]
-        }
+    def targets(self, bound: Bound, others: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Return the arrays in which outputs are computed, by place: `others`, and beginnings of the bases for presents that fit."""
+        if not self.rooms:
+            return others
+        own = [(place, shape[AXIS]) for place, _, shape, _ in bound.allocations if place in self.bases]
+        fitting = {place: self.bases[place][:, :, :rows] for place, rows in own if rows <= self.bases[place].shape[AXIS]}
+        return {**others, **fitting}
 
 
 NO_GROWTH = Growth((), {}, {})

@@ -306,7 +306,7 @@ class Program:
         if only is None:
             return self._steps(inputs, targets, growth) if not self._counts else self._run_counting_strings(inputs, growth)
         lease = None
-        key: tuple[Any, ...] = (*map(_SHAPE, inputs), *growth.rooms)
+        key: tuple[Any, ...] = tuple(map(_SHAPE, inputs)) + growth.rooms
         try:
             bound = only.cache.get(key)
             if bound is None:
@@ -316,7 +316,7 @@ class Program:
                 bound = only.bind(key, only.values(inputs, growth.rooms))
             places: list[Any] = [*inputs, *self._unmade]
             aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
-            lease = only.lease(self.pool, bound, places, {**aimed, **growth.targets(bound)} if growth.rooms else aimed)
+            lease = only.lease(self.pool, bound, places, growth.targets(bound, aimed))
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
@@ -379,12 +379,12 @@ class Program:
 
                     record_host_step(step, places, events)
                 continue
-            key, lease = (*shapes, *growth.rooms) if step.shapes_tell else step.values(places, growth.rooms), None
+            key, lease = shapes + growth.rooms if step.shapes_tell else step.values(places, growth.rooms), None
             try:
                 bound = step.cache.get(key) or step.bind(key, step.values(places, growth.rooms))
                 if self._counts:
                     self._take(step, bound)
-                lease = step.lease(self.pool, bound, places, {**aimed, **growth.targets(bound)} if growth.rooms else aimed)
+                lease = step.lease(self.pool, bound, places, growth.targets(bound, aimed))
                 if events is None:
                     step.run(bound, places, lease, options)
                 else:
