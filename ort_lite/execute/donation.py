@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from ort_lite.dtypes import Array
@@ -28,9 +27,9 @@ class Donations:
         self,
         allowed: Mapping[str, str | None],
         growing: Collection[str] = (),
-        bases: Mapping[str, Array] = MappingProxyType({}),
+        bases: dict[str, Array] | None = None,
     ) -> None:
-        self.allowed, self.growing, self.bases = allowed, growing, dict(bases)
+        self.allowed, self.growing, self.bases = allowed, growing, bases or {}
         self.taken: frozenset[str] = frozenset()
 
 

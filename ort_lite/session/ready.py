@@ -201,20 +201,27 @@ class Ready:
         input, as `run_into` does, and for options that need more.
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
-        growths = self.growths() if donations.growing else {}
-        growths = {output: pair for output, pair in growths.items() if pair[0] in donations.growing}
-        targets = {output: feed[name] for output, name in pairs.items() if output not in growths and _is_target(feed[name])}
+        growths = self._growing(donations) if donations.growing else {}
+        arrays = [(output, feed[name]) for output, name in pairs.items() if output not in growths]
+        targets = {output: x for output, x in arrays if type(x) is np.ndarray and x.flags.c_contiguous}
         if not (targets or growths) or not self._runs_steps():
             return None
         if options is not None:
             if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
                 return None
             self._check_entries(options)
-        over = [*targets, *(output for output in growths if pairs.get(output) in donations.bases)]
+        over = [pairs[output] for output in targets]
         with nullcontext() if options is None else as_in(options, CURRENT.watch, CURRENT.work):
-            inputs, bases = self._make_room(feed, growths, donations) if growths else (self._feeds(feed), {})
-            donations.taken = frozenset(pairs[output] for output in over)
+            if not growths:
+                inputs, bases = self._feeds(feed), dict[int, Any]()
+            else:
+                over += [name for output, name in pairs.items() if output in growths and name in donations.bases]
+                inputs, bases = self._make_room(feed, growths, donations)
+            donations.taken = frozenset(over)
             return self._run_into(inputs, targets, bases)
+
+    def _growing(self, donations: "Donations") -> dict[str, tuple[str, int]]:
+        return {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing}
 
     def _make_room(
         self, feed: Mapping[str, Any], growths: Mapping[str, tuple[str, int]], donations: "Donations"
@@ -283,11 +290,6 @@ class Ready:
 
         with RunEvents(self._events) as events:
             return self._run(inputs, options, events.step)
-
-
-def _is_target(x: Any) -> bool:
-    """Return True for an array in which an output may be computed."""
-    return type(x) is np.ndarray and x.flags.c_contiguous
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:

@@ -3,7 +3,6 @@
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,10 +44,12 @@ class _Values:
     """
 
     def __init__(
-        self, values: Mapping[str, Any], elsewhere: Collection[str] = (), bases: Mapping[str, Array] = MappingProxyType({})
+        self, values: Mapping[str, Any], elsewhere: Collection[str] = (), bases: Mapping[str, Array] | None = None
     ) -> None:
         self.values, self.elsewhere = values, set(elsewhere)
-        self.bases = {name: base for name, base in bases.items() if getattr(values[name], "base", None) is base}
+        self.bases = (
+            {name: base for name, base in bases.items() if getattr(values[name], "base", None) is base} if bases else {}
+        )
         self.owners: weakref.WeakSet[RunState] = weakref.WeakSet()
 
     def free(self) -> dict[str, None]:
@@ -119,7 +120,8 @@ class RunState:
 
     def _run(self, run: Run, wanted: Sequence[str], feed: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
         kept, own = self._kept, self._kept.free()
-        donations = Donations(own, self._growing, {name: base for name, base in kept.bases.items() if name in own})
+        bases = {name: base for name, base in kept.bases.items() if name in own} if kept.bases else {}
+        donations = Donations(own, self._growing, bases)
         homes = {name: home for name in outputs if (home := self._session._home(name)) != CPU}
         try:
             results = run([*wanted, *outputs], {**feed, **kept.values}, homes, donations)
@@ -129,7 +131,9 @@ class RunState:
                 self._hold(_Values({}))
             raise
         made = dict(zip(self._links, results[len(wanted) :], strict=True))
-        self._growing.update(name for name, value in made.items() if _grew(kept.values[name], value))
+        for name, value in made.items():
+            if value is not kept.values[name] and _grew(kept.values[name], value):
+                self._growing.add(name)
         self._hold(_Values(made, (), donations.bases))
         return results
 

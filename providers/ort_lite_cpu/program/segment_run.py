@@ -93,7 +93,7 @@ class SegmentRun:
 
     def values(self, places: Sequence[Any], rooms: Sequence[RoomOf] = ()) -> tuple[int, ...]:
         """Return the values of the symbols for the arrays at hand."""
-        found, room_of = [], dict(rooms)
+        found, room_of = [], dict(rooms) if rooms else {}
         for at, k, element in self.leaves:
             if k == ROOM:
                 found.append(room_of.get(at, 0))
