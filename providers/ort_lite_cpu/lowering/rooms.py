@@ -18,12 +18,12 @@ class Rooms(NamedTuple):
     shared: Dim = 0
 
 
-def rooms_of(op: NodeLowering, past: Tensor | None, present: Tensor, output: int) -> Rooms:
-    """Return the rooms of a past (batch, heads, rows, size), an input, and of output `output`, which has more rows.
+def rooms_of(op: NodeLowering, past: Tensor | None, present: Tensor, output: int, total: Dim) -> Rooms:
+    """Return the rooms of a past (batch, heads, rows, size), an input, and of output `output`, which has `total` rows.
 
     They are the rows themselves unless a run says otherwise, which it may if nothing else reads the two.
     """
-    rows, total = (0 if past is None else past.shape[2]), present.shape[2]
+    rows = 0 if past is None else past.shape[2]
     if past is None or isinstance(total, int) or not _is_cache(op, past, output):
         return Rooms(rows, total)
     assert past.buffer is not None and present.buffer is not None

@@ -76,7 +76,7 @@ def join_past(op: NodeLowering, at: int, new: Heads, index: int, dtype: DType) -
         if not same(there, wanted):
             op.require(equal(there, wanted), "the past does not go with what is new: {0} and {1}", there, wanted)
     before: Dim = 0 if past is None else past.shape[2]
-    rooms = rooms_of(op, past, present, index) if present.dtype == dtype else Rooms(before, total)
+    rooms = rooms_of(op, past, present, index, total) if present.dtype == dtype else Rooms(before, total)
     join(op, past, new, present, rooms)
     return Heads(present, shape, (heads * rooms.present * size, rooms.present * size, size))
 
