@@ -1,9 +1,10 @@
 """Memory that partitions on a device may take over: inputs that nobody reads afterwards (see `TakesDonations`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import ProviderError
 from ort_lite.execute.results import MemberCall, Wrapper
 from ort_lite.provider.abilities import computes_into_memory, declares_aliases, replays, takes_donations
@@ -16,13 +17,19 @@ class Donations:
     """The inputs of one run that may be donated.
 
     `allowed` has the name of the only output that may be computed in an input's memory; None allows any use of it. `taken` are
-    the inputs that the run donates: when it has begun, their contents are undefined.
+    the inputs that the run donates: when it has begun, their contents are undefined. `growing` are inputs that are expected to grow,
+    and `bases` the arrays with room for more rows whose beginnings such inputs are: the run adds those that are missing or full.
     """
 
-    __slots__ = ("allowed", "taken")
+    __slots__ = ("allowed", "bases", "growing", "taken")
 
-    def __init__(self, allowed: Mapping[str, str | None]) -> None:
-        self.allowed = allowed
+    def __init__(
+        self,
+        allowed: Mapping[str, str | None],
+        growing: Collection[str] = (),
+        bases: dict[str, Array] | None = None,
+    ) -> None:
+        self.allowed, self.growing, self.bases = allowed, growing, bases or {}
         self.taken: frozenset[str] = frozenset()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -107,11 +108,16 @@ class Executable(Record):
             raise
         return [slots[r] if type(r) is int else r for r in self.result_slots]
 
-    def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
+    def run_into(
+        self, inputs: Sequence[Any], targets: Sequence[Any], bases: Mapping[int, Any] = MappingProxyType({})
+    ) -> list[Any] | None:
         """Run into the arrays that `targets` has for outputs, if a single partition computes everything and has an `into`.
 
-        Otherwise runs nothing and returns None.
+        Otherwise runs nothing and returns None. A partition with `growths` may get `bases` (see `DeclaresGrowth`).
         """
+        if bases:
+            growing: Any = self.direct
+            return self._run_direct(inputs, lambda wanted: growing.grow(wanted, targets, bases))
         into = getattr(self.direct, "into", None)
         return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
 

@@ -73,6 +73,25 @@ class DeclaresAliases(Protocol):
         """The position of the input in whose memory an output is computed if that input is donated, by the output's position."""
 
 
+class DeclaresGrowth(Protocol):
+    """A partition on the CPU with outputs that are an input followed by more rows: the present and the past of a cache that grows.
+
+    If a RunState holds the input, ort-lite may keep it in a larger array that has room for more rows. No row is copied then.
+    """
+
+    @property
+    def growths(self) -> Mapping[int, tuple[int, int]]:
+        """The position of the input with which an output begins, and the axis of the rows, by the output's position."""
+
+    def grow(self, inputs: Sequence[Any], targets: Sequence[Any], bases: Mapping[int, Any]) -> Sequence[Any]:
+        """Run as `ComputesInto.into` does, and return all outputs.
+
+        `bases` has C-contiguous arrays by the positions of outputs. The input of such an output is a view of the array, up to some row.
+        The partition computes the output behind it and returns a longer view, or, if the array is too short, another array.
+        It writes to no row of the input, unless that is one of its `aliases`.
+        """
+
+
 Replay = Callable[..., None]
 """A captured call. It is called as `replay(inputs, outputs, *state)`, with the values of the capture, and computes `outputs`."""
 

@@ -192,32 +192,56 @@ class Ready:
         Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
         the run.
         """
-        return self._run_into(self._feeds(input_feed), targets) if self._runs_steps() else None
+        return self._run_into(self._feeds(input_feed), targets, {}) if self._runs_steps() else None
 
     def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
         """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
 
-        Returns None without running anything if no output has such an input, as `run_into` does, and for options that need more.
+        Outputs of inputs that grow are computed in `donations.bases`. Returns None without running anything if no output has such an
+        input, as `run_into` does, and for options that need more.
         """
         pairs = {output: name for output, name in self.aliases().items() if name in donations.allowed}
-        targets = {output: feed[name] for output, name in pairs.items() if type(feed[name]) is np.ndarray}
-        if not targets or not self._runs_steps():
+        growths = self._growing(donations) if donations.growing else {}
+        arrays = [(output, feed[name]) for output, name in pairs.items() if output not in growths]
+        targets = {output: x for output, x in arrays if type(x) is np.ndarray and x.flags.c_contiguous}
+        if not (targets or growths) or not self._runs_steps():
             return None
         if options is not None:
             if options.timeout or options.terminate or options.config(config_keys.SHRINK, ""):
                 return None
             self._check_entries(options)
+        over = [pairs[output] for output in targets]
         with nullcontext() if options is None else as_in(options, CURRENT.watch, CURRENT.work):
-            inputs = self._feeds(feed)
-            donations.taken = frozenset(pairs[output] for output in targets)
-            return self._run_into(inputs, targets)
+            if not growths:
+                inputs, bases = self._feeds(feed), dict[int, Any]()
+            else:
+                over += [name for output, name in pairs.items() if output in growths and name in donations.bases]
+                inputs, bases = self._make_room(feed, growths, donations)
+            donations.taken = frozenset(over)
+            return self._run_into(inputs, targets, bases)
+
+    def _growing(self, donations: "Donations") -> dict[str, tuple[str, int]]:
+        return {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing}
+
+    def _make_room(
+        self, feed: Mapping[str, Any], growths: Mapping[str, tuple[str, int]], donations: "Donations"
+    ) -> tuple[list[Any], dict[int, Any]]:
+        """Return the inputs, with those that grow as beginnings of `donations.bases`, and these by the positions of outputs."""
+        from ort_lite.execute.growth import make_room
+
+        pasts = make_room(feed, growths.values(), donations.bases)
+        alike = {name: np.ndarray(past.shape, past.dtype, donations.bases[name]) for name, past in pasts.items()}
+        inputs = self._feeds({**feed, **alike})  # which copies what is not contiguous
+        values = self.compiled.executable.inputs
+        bases = {self._names.index(output): donations.bases[name] for output, (name, _) in growths.items() if name in pasts}
+        return [pasts.get(value.name, x) for value, x in zip(values, inputs, strict=True)], bases
 
     def _runs_steps(self) -> bool:
         """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""
         return not self._events.subscribers and not self._shares and self._run == self.compiled.executable.run
 
-    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names])
+    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any], bases: Mapping[int, Any]) -> dict[str, Any] | None:
+        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names], bases)
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def home(self, name: str) -> Device:
@@ -230,6 +254,13 @@ class Ready:
         found: Mapping[int, int] = getattr(executable.direct, "aliases", {}) if hasattr(executable.direct, "into") else {}
         places = range(len(executable.inputs)) if executable.picks is None else executable.picks
         return {self._names[y]: executable.inputs[places[x]].name for y, x in found.items()}
+
+    def growths(self) -> dict[str, tuple[str, int]]:
+        """Return the inputs behind which outputs may be computed, with the axis of the rows, by output (see `DeclaresGrowth`)."""
+        executable = self.compiled.executable
+        found: Mapping[int, tuple[int, int]] = getattr(executable.direct, "growths", {})
+        places = range(len(executable.inputs)) if executable.picks is None else executable.picks
+        return {self._names[y]: (executable.inputs[places[x]].name, axis) for y, (x, axis) in found.items()}
 
     def _check_entries(self, options: RunOptions) -> None:
         """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""

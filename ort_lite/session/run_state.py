@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.execute.donation import Donations
 from ort_lite.execute.execute import deep_copy
@@ -38,11 +39,17 @@ class Keeper(Protocol):
 class _Values:
     """Values by the names of inputs, and the states that hold them. A run of their single owner may overwrite them.
 
-    `elsewhere` has the names of those that other _Values hold as well.
+    `elsewhere` has the names of those that other _Values hold as well; `bases` the arrays with room for more rows, by the names of
+    values that are their beginnings.
     """
 
-    def __init__(self, values: Mapping[str, Any], elsewhere: Collection[str] = ()) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], elsewhere: Collection[str] = (), bases: Mapping[str, Array] | None = None
+    ) -> None:
         self.values, self.elsewhere = values, set(elsewhere)
+        self.bases = (
+            {name: base for name, base in bases.items() if getattr(values[name], "base", None) is base} if bases else {}
+        )
         self.owners: weakref.WeakSet[RunState] = weakref.WeakSet()
 
     def free(self) -> dict[str, None]:
@@ -61,6 +68,7 @@ class RunState:
         """Hold `values` by the names of inputs. `links` maps inputs to the outputs that replace them."""
         self._session, self._links = session, dict(links)
         self._busy, self._lost = locks.lock(), ""
+        self._growing = set[str]()
         self._kept = _Values({})
         self._hold(_Values(values))
 
@@ -68,6 +76,7 @@ class RunState:
         """Return a state with the same values. The two share memory until a run of either computes new values."""
         with self._using("copied"):
             made = RunState(self._session, self._links, {})
+            made._growing |= self._growing
             made._hold(self._kept)
             return made
 
@@ -84,10 +93,11 @@ class RunState:
         """
         with self._using("rewound"):
             kept = self._kept
-            cut = {name: _cut(name, value, length, axis) for name, value in kept.values.items()}
+            bases = {name: base for name, base in kept.bases.items() if name in kept.free()}
+            cut = {name: _cut(name, value, length, axis, name in bases) for name, value in kept.values.items()}
             same = [name for name, value in cut.items() if value is kept.values[name]]
             kept.elsewhere.update(same)  # before this state is no owner any more
-            self._hold(_Values(cut, same))
+            self._hold(_Values(cut, same, bases))
 
     def run(self, run: Run, session: object, names: Sequence[str] | None, feed: Mapping[str, Any]) -> list[Any]:
         """Call `run` with the values as further inputs, and keep what replaces them. Return the other outputs.
@@ -109,17 +119,22 @@ class RunState:
         return results[: len(wanted)]
 
     def _run(self, run: Run, wanted: Sequence[str], feed: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
-        own = self._kept.free()
-        donations = Donations(own)
+        kept, own = self._kept, self._kept.free()
+        bases = {name: base for name, base in kept.bases.items() if name in own} if kept.bases else {}
+        donations = Donations(own, self._growing, bases)
         homes = {name: home for name in outputs if (home := self._session._home(name)) != CPU}
         try:
-            results = run([*wanted, *outputs], {**feed, **self._kept.values}, homes, donations)
+            results = run([*wanted, *outputs], {**feed, **kept.values}, homes, donations)
         except BaseException as error:
             if donations.taken & own.keys():
                 self._lost = f"{type(error).__name__}: {error}"
                 self._hold(_Values({}))
             raise
-        self._hold(_Values(dict(zip(self._links, results[len(wanted) :], strict=True))))
+        made = dict(zip(self._links, results[len(wanted) :], strict=True))
+        for name, value in made.items():
+            if value is not kept.values[name] and _grew(kept.values[name], value):
+                self._growing.add(name)
+        self._hold(_Values(made, (), donations.bases))
         return results
 
     def _hold(self, kept: _Values) -> None:
@@ -158,8 +173,15 @@ def _on_cpu(value: Any) -> Any:
     return on_cpu(value) if isinstance(value, DeviceTensor) else deep_copy(value)
 
 
-def _cut(name: str, value: Any, length: int, axis: int) -> Any:
-    """Return the first elements of a value along an axis; the value itself if it has no others."""
+def _grew(before: Any, after: Any) -> bool:
+    return isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and after.size > before.size
+
+
+def _cut(name: str, value: Any, length: int, axis: int, owned: bool = False) -> Any:
+    """Return the first elements of a value along an axis; the value itself if it has no others.
+
+    They are a copy, or a view if the value is `owned` together with the array that it is the beginning of.
+    """
     shape: Any = getattr(value, "shape", ())
     if not -len(shape) <= axis < len(shape) or not 0 <= length <= shape[axis]:
         came = list(shape) if isinstance(value, (np.ndarray, DeviceTensor)) else type(value).__name__
@@ -168,7 +190,7 @@ def _cut(name: str, value: Any, length: int, axis: int) -> Any:
         return value
     part = (slice(None),) * (axis % len(shape)) + (slice(length),)
     if (tensor := on_device(value)) is None:
-        return np.array(value[part], order="C")
+        return value[part] if owned else np.array(value[part], order="C")
     from ort_lite.session.device_values import fetch, put
 
     return put(fetch(tensor)[part], tensor.provider)

@@ -1,6 +1,5 @@
 """Numbers of a feed that another thread changes during a run: each run reads them once."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,8 @@ def test_a_size_is_the_same_in_all_segments(monkeypatch: pytest.MonkeyPatch) -> 
     session = ort_lite.InferenceSession(onnx.parser.parse_model(SIZES).SerializeToString())
     shape, values = np.array([100, 8]), SegmentRun.values
 
-    def change(self: SegmentRun, places: Sequence[Any]) -> tuple[int, ...]:
-        found = values(self, places)
+    def change(self: SegmentRun, *arguments: Any) -> tuple[int, ...]:
+        found = values(self, *arguments)
         shape[0] += 1000
         return found
 

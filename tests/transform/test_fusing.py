@@ -133,6 +133,13 @@ FUSIONS = {
         "{ a = Transpose<perm=[0,1,3,2]>(l) s = MatMul(q, a) p = Softmax<axis=-1>(s) y = MatMul(p, v) }",
         ["Attention"],
     ),
+    "append_past": (
+        """(float[N,2,S,4] q, float[N,2,S,4] l, float[N,2,S,4] v, float[N,2,P,4] pk, float[N,2,P,4] pv)
+           => (float[N,2,S,4] y, float[N,2,A,4] nk, float[N,2,A,4] nv)""",
+        """{ nk = Concat<axis=2>(pk, l) nv = Concat<axis=-2>(pv, v) a = Transpose<perm=[0,1,3,2]>(nk) s = MatMul(q, a)
+             p = Softmax<axis=-1>(s) y = MatMul(p, nv) }""",
+        ["Attention"],
+    ),
     "compose_swish": (MATRIX, "{ a = Sigmoid(x) y = Mul(x, a) }", ["QuickGelu"]),
     "compose_gelu": (MATRIX, "{ a = Div(x, root) c = Erf(a) d = Add(c, one) e = Mul(x, d) y = Mul(e, half) }", ["Gelu"]),
     "compose_hard_sigmoid": (MATRIX, "{ a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six) }", ["HardSigmoid"]),

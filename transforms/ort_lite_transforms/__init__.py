@@ -71,6 +71,7 @@ def ort_lite_fusions() -> "list[Transform]":
         "integer_product_scales.fuse_integer_scales",
         "integer_product_scales.fuse_integer_bias",
         "attention.compose_attention",
+        "attention_past.append_past",
         "hard_swish.compose_hard_swish",
         "hard_swish.compose_hard_sigmoid",
         "hard_swish.compose_gated_hard_swish",

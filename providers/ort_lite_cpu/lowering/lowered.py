@@ -38,8 +38,12 @@ Each result is (number, slot, check).
 """
 
 
+ROOM = -1
+"""The index of a SymbolSource that is the room of an input: the rows for which its memory has room, or 0 (see `Program.grow`)."""
+
+
 class SymbolSource(Record):
-    """The source of a symbol's value at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
+    """The source of a symbol's value at run time: dimension `index`, element `index` in flat order, or ROOM, of a buffer's array."""
 
     buffer: Buffer
     index: int
@@ -138,7 +142,7 @@ class Choice(Record):
 class Lowered(Record, frozen=False):
     """The result of lowering: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
-    LATER = frozenset({"items", "inputs", "outputs", "sources", "primary", "wanted", "choices", "restorers"})
+    LATER = frozenset({"items", "inputs", "outputs", "sources", "primary", "rooms", "wanted", "choices", "restorers"})
     items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
     inputs: list[Buffer] = field(default_factory=list)
     input_infos: list[Info] = field(default_factory=list)
@@ -146,6 +150,8 @@ class Lowered(Record, frozen=False):
     sources: dict[Symbol, SymbolSource] = field(default_factory=dict)
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
+    rooms: dict[Buffer, Buffer] = field(default_factory=dict)
+    """The pasts by presents whose kernels can have room behind the rows of both."""
     kernels: Kernels = field(default_factory=lambda: Kernels(host()))
     wanted: list[Spec] = field(default_factory=list)
     """Missing fused kernels, which were replaced."""

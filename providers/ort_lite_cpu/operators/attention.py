@@ -1,13 +1,14 @@
 """Attention, and parts that its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
 from ort_lite.dtypes import DType, to_onnx
-from ort_lite.shapes import equal, floordiv, same
+from ort_lite.shapes import equal, floordiv, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.rooms import Rooms, rooms_of
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
@@ -53,8 +54,12 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     return Mask(tensor, steps, shape[3])
 
 
-def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:
-    """Return `new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself without a past."""
+def join_past(op: NodeLowering, at: int, new: Heads, index: int, dtype: DType) -> Heads:
+    """Return `new` behind the past, input `at` (batch, heads, rows, size), as output `index` if it is wanted.
+
+    Returns `new` itself without a past. Attention reads the rows as elements of `dtype`.
+    """
+    past = op.optional(at)
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
         return new
@@ -70,21 +75,23 @@ def join_past(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> 
     for there, wanted in pairs:
         if not same(there, wanted):
             op.require(equal(there, wanted), "the past does not go with what is new: {0} and {1}", there, wanted)
-    join(op, past, new, present)
-    return Heads(present, shape, (heads * total * size, total * size, size))
+    before: Dim = 0 if past is None else past.shape[2]
+    rooms = rooms_of(op, past, present, index, total) if present.dtype == dtype else Rooms(before, total)
+    join(op, past, new, present, rooms)
+    return Heads(present, shape, (heads * rooms.present * size, rooms.present * size, size))
 
 
-def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
+def join(
+    op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, rooms: Rooms, past_at: Dim = 0, present_at: Dim = 0
+) -> None:
     """Emit copies of both, one behind the other along the rows, to (batch, heads, rows, size) at `present_at`."""
-    batch, heads, rows, size = new.shape
+    batch, heads, _, size = new.shape
     before: Dim = 0
-    total = rows
+    of_past, steps = ((heads * n * size, n * size, size, 1) for n in (rooms.past, rooms.present))
     if past is not None:
         before = past.shape[-2]
-        total = before + rows
-        of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
-        emit_strided_copy(op, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
-    steps = (heads * total * size, total * size, size, 1)
+        dims = (select(rooms.shared, 0, batch), heads, before, size)
+        emit_strided_copy(op, past, present, dims, of_past, steps, past_at, present_at)
     emit_strided_copy(op, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
 
 
@@ -100,11 +107,10 @@ def attention(op: NodeLowering) -> None:
     q, k, v = (
         heads_of(op, _in_place(op, index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3)
     )
-    past = op.optional(4)
-    k, v = join_past(op, past, k, 1), join_past(op, op.optional(5), v, 2)
+    k, v = join_past(op, 4, k, 1, wide), join_past(op, 5, v, 2, wide)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = _lengths(op, q.shape[0], k.shape[2])
-    rules = _rules(op, past, lengths, half, _softmax_precision(op, half))
+    rules = _rules(op, op.optional(4), lengths, half, _softmax_precision(op, half))
     result = _target(op, 0, wide)
     scores = _target(op, 3, wide) if op.wants(3) else None
     v = _in_place_of(v, op.cast(v.tensor, wide))

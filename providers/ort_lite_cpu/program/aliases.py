@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction
-from ort_lite_cpu.lowering.tensor import Buffer
+from ort_lite.graph import Node
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.program.growth import AXIS
 from ort_lite_cpu.program.segment_run import SegmentRun
 
 
@@ -17,7 +18,7 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
     instructions = [one for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions]
     if not any(one.over is not None for one in instructions) or any(one.jump for one in instructions):
         return {}
-    reads = Counter(_read_places(steps))
+    reads = Counter(place for place, _ in _uses(steps))
     found: dict[int, int] = {}
     written = set[int]()
     for one in instructions:
@@ -36,17 +37,42 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
     return found
 
 
+def find_growths(
+    steps: Sequence[SegmentRun | HostStep], lowered: Lowered, inputs: int, output_places: Sequence[int]
+) -> dict[int, tuple[int, int]]:
+    """Return (position of the past, axis of its rows) by the position of the output that may be computed behind it.
+
+    Kernels can append to all pairs of `lowered.rooms`; nothing else may read either value of a pair.
+    """
+    if not lowered.rooms or any(
+        one.jump for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions
+    ):
+        return {}
+    reads = Counter(place for place, _ in _uses(steps))
+    users = set(_uses(steps))
+    return {
+        output_places.index(present.place): (past.place, AXIS)
+        for present, past in lowered.rooms.items()
+        if 0 <= past.place < inputs <= present.place
+        and reads[past.place] == 1
+        and past.place not in output_places
+        and output_places.count(present.place) == 1
+        and sum(place == present.place for place, _ in users) == 1
+    }
+
+
 def _places(one: Instruction, over: tuple[int, int]) -> tuple[int, int] | None:
     out, source = (one.operands[k] for k in over)
     return None if out is None or source is None else (out.place, source.place)
 
 
-def _read_places(steps: Sequence[SegmentRun | HostStep]) -> Iterator[int]:
-    """Yield the place of each operand, and of each array whose elements are sizes."""
+def _uses(steps: Sequence[SegmentRun | HostStep]) -> Iterator[tuple[int, Node | None]]:
+    """Yield the place of each operand with its node, and of each array whose elements are sizes."""
     for step in steps:
         if isinstance(step, SegmentRun):
-            yield from (place for place, _, element in step.leaves if element)
-            operands: list[Buffer | None] = [buffer for one in step.segment.instructions for buffer in one.operands]
+            yield from ((place, None) for place, _, element in step.leaves if element)
+            for one in step.segment.instructions:
+                yield from ((buffer.place, one.node) for buffer in one.operands if buffer is not None)
         else:
-            operands = [None if tensor is None else tensor.buffer for tensor in (*step.inputs, *step.outputs)]
-        yield from (buffer.place for buffer in operands if buffer is not None)
+            tensors = (tensor for tensor in (*step.inputs, *step.outputs) if tensor is not None)
+            yield from ((tensor.buffer.place, step.node) for tensor in tensors if tensor.buffer is not None)

@@ -21,6 +21,7 @@ from ort_lite.native import load
 from ort_lite.native.missing import WAIT
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
+from ort_lite_cpu.lowering.lowered import ROOM
 from ort_lite_cpu.program.evaluate import LIMIT, evaluate
 from ort_lite_cpu.program.segment import Segment
 from ort_lite_cpu.run.interrupt import INTERRUPT
@@ -136,7 +137,8 @@ class Binder:
         return offsets, int((offsets + sizes).max(initial=0))
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> NodeFailure:
-        pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
+        known = zip(self.segment.leaves, values, strict=True)
+        pairs = ", ".join(f"{symbol} = {value}" for (symbol, source), value in known if source.index != ROOM)
         return NodeFailure(f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}").about(
             node
         )

@@ -34,9 +34,10 @@ from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
-from ort_lite_cpu.program.aliases import find_aliases
+from ort_lite_cpu.program.aliases import find_aliases, find_growths
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.bodies import prepare_bodies
+from ort_lite_cpu.program.growth import NO_GROWTH, Growth, prepare_growth
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun, Unforeseen
@@ -106,6 +107,7 @@ class Program:
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
         self.aliases = find_aliases(self.steps, len(inputs), self.output_places)
+        self.growths = find_growths(self.steps, self.lowered, len(inputs), self.output_places)
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
@@ -291,27 +293,36 @@ class Program:
         """
         return self(inputs, targets)
 
-    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
+    def grow(self, inputs: Sequence[Any], targets: Sequence[Any], bases: Mapping[int, Array]) -> list[Any]:
+        """Run as `into` does; outputs of `growths` are computed in the arrays `bases`, by position, of which inputs are the beginnings.
+
+        Those that do not fit are arrays of their own.
+        """
+        own, growth = prepare_growth(inputs, bases, self.growths, self.output_places)
+        return self(own, targets, growth)
+
+    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = (), growth: Growth = NO_GROWTH) -> list[Any]:
         only = self._only
         if only is None:
-            return self._steps(inputs, targets) if not self._counts else self._run_counting_strings(inputs)
+            return self._steps(inputs, targets, growth) if not self._counts else self._run_counting_strings(inputs, growth)
         lease = None
-        key = tuple(map(_SHAPE, inputs))
+        key: tuple[Any, ...] = tuple(map(_SHAPE, inputs)) + growth.rooms
         try:
             bound = only.cache.get(key)
             if bound is None:
-                special = self._check(key)
+                special = self._check(key[: len(inputs)])
                 if special is not None:
-                    return special(inputs, targets)
-                bound = only.bind(key, [key[place][index] for place, index, _ in only.leaves])
+                    return _run_other(special, inputs, targets, growth)
+                bound = only.bind(key, only.values(inputs, growth.rooms))
             places: list[Any] = [*inputs, *self._unmade]
-            lease = only.lease(self.pool, bound, places, self._aimed(inputs, targets) if targets else NO_TARGETS)
+            aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
+            lease = only.lease(self.pool, bound, places, growth.targets(bound, aimed))
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
                 self._record(only, bound, places, lease)
         except Unforeseen:
-            return self._with_calls()(inputs, targets)
+            return _run_other(self._with_calls(), inputs, targets, growth)
         finally:
             if lease is not None:
                 self.pool.release(lease)
@@ -331,10 +342,10 @@ class Program:
                 aimed[place] = target
         return aimed
 
-    def _run_counting_strings(self, inputs: Sequence[Any]) -> list[Any]:
+    def _run_counting_strings(self, inputs: Sequence[Any], growth: Growth) -> list[Any]:
         """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
         with count_strings(self.pool):
-            return self._steps(inputs)
+            return self._steps(inputs, (), growth)
 
     def _take(self, step: SegmentRun, bound: Bound) -> None:
         """Takes what a segment leaves to a step from the limit: the positions of strings, for one."""
@@ -342,7 +353,7 @@ class Program:
             if place not in self.output_places:
                 Pace(allocation.node).take(prod(shape) * dtype.itemsize)
 
-    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
+    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any], growth: Growth) -> list[Any]:
         try:
             shapes = tuple(map(_SHAPE, inputs))
         except AttributeError:  # sequences, maps, optionals
@@ -351,7 +362,7 @@ class Program:
         if special is self:
             special = self._check(shapes)
         if special is not None:
-            return special(inputs, targets)
+            return _run_other(special, inputs, targets, growth)
         places: list[Any] = [*inputs, *self._unmade]
         for place in self._read_again:
             places[place] = places[place].copy()
@@ -368,18 +379,18 @@ class Program:
 
                     record_host_step(step, places, events)
                 continue
-            key, lease = shapes if step.shapes_tell else step.values(places), None
+            key, lease = shapes + growth.rooms if step.shapes_tell else step.values(places, growth.rooms), None
             try:
-                bound = step.cache.get(key) or step.bind(key, step.values(places))
+                bound = step.cache.get(key) or step.bind(key, step.values(places, growth.rooms))
                 if self._counts:
                     self._take(step, bound)
-                lease = step.lease(self.pool, bound, places, aimed)
+                lease = step.lease(self.pool, bound, places, growth.targets(bound, aimed))
                 if events is None:
                     step.run(bound, places, lease, options)
                 else:
                     self._record(step, bound, places, lease)
             except Unforeseen:
-                return self._with_calls()(inputs, targets)
+                return _run_other(self._with_calls(), inputs, targets, growth)
             finally:
                 if lease is not None:
                     self.pool.release(lease)
@@ -430,6 +441,11 @@ class Program:
                 info = Info(info.type.replace(shape=shape), None if differs else info.contents)
             inputs.append((value, info))
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
+
+
+def _run_other(program: Program, inputs: Sequence[Any], targets: Sequence[Any], growth: Growth) -> list[Any]:
+    """Run a program in place of another one, with what came for that."""
+    return program.grow(inputs, targets, growth.given) if growth.rooms else program(inputs, targets)
 
 
 def _sources(bodies: Mapping[Graph, Body]) -> Iterator[Source]:

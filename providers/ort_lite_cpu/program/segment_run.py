@@ -14,6 +14,7 @@ from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
+from ort_lite_cpu.lowering.lowered import ROOM
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import LISTS, copy_arguments, write_addresses
@@ -44,7 +45,12 @@ NEVER_BRIEF_US = 1000.0
 
 
 Leaf = tuple[int, int, bool]
-"""The place of the array that tells the value of a symbol, the number of its dimension or element, and whether it is an element."""
+"""The place of the array that tells the value of a symbol, the number of its dimension or element, and whether it is an element.
+
+The number is ROOM for the room of an input.
+"""
+RoomOf = tuple[int, int]
+"""The place of an input that is the beginning of a larger array, and the rows for which that has room."""
 
 
 class SegmentRun:
@@ -85,11 +91,14 @@ class SegmentRun:
     def __reduce__(self) -> tuple[Any, ...]:
         return SegmentRun, (self.segment, self.binder, self.needs, self.inputs, self.places, self.leaves, self.jumps)
 
-    def values(self, places: Sequence[Any]) -> tuple[int, ...]:
+    def values(self, places: Sequence[Any], rooms: Sequence[RoomOf] = ()) -> tuple[int, ...]:
         """Return the values of the symbols for the arrays at hand."""
-        found = []
+        found, room_of = [], dict(rooms) if rooms else {}
         for at, k, element in self.leaves:
-            found.append(int(places[at].reshape(-1)[k]) if element else places[at].shape[k])
+            if k == ROOM:
+                found.append(room_of.get(at, 0))
+            else:
+                found.append(int(places[at].reshape(-1)[k]) if element else places[at].shape[k])
         return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:

@@ -14,6 +14,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.rooms import Rooms
 from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.attention import columns_of, heads_of, join, join_past, mask_of
@@ -85,11 +86,11 @@ def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tup
     shape = (2, batch, heads, total, size)
     present = op.output(1) if op.wants(1) else op.temporary(k.tensor.dtype, shape)
     op.agree(present.shape, shape, "keys and values do not fit what there is of them")
-    half = product(shape[1:])
+    half, rooms = product(shape[1:]), Rooms(0 if past is None else past.shape[3], total)
     steps = (heads * total * size, total * size, size)
     for number, new in enumerate((k, v)):
         past_at = 0 if past is None else number * product(past.shape[1:])
-        join(op, past, new, present, past_at, number * half)
+        join(op, past, new, present, rooms, past_at, number * half)
     return Heads(present, shape[1:], steps), Heads(present, shape[1:], steps, half)
 
 
@@ -149,7 +150,7 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
     elif op.has(BEAMS):
         raise op.reject("cache_indirection without past_sequence_length")
     else:
-        k, v = join_past(op, past, k, 1), join_past(op, op.optional(at.past + 1), v, 2)
+        k, v = (join_past(op, at.past + number, new, number + 1, q.tensor.dtype) for number, new in enumerate((k, v)))
     mask = _mask(op, at.mask, at.added, q.shape[:3], k.shape[2])
     right = 0 if op.attr("unidirectional", 0) else -1
     stage = kernels.MASKED if op.wants(3) else kernels.NOTHING

@@ -9,6 +9,7 @@ from ort_lite.shapes import same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.attention import COUNT, DROP, KEEP, NUMBERS, OFFSET, POSITION, SKIP, TAKE, VALID
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.rooms import Rooms, rooms_of
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention_kernels import Heads, Mask
 from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
@@ -197,10 +198,11 @@ def append_to_cache(op: NodeLowering, output: int, past: Tensor | None, new: Hea
     present = present_of(op, output, new.tensor.dtype, (batch, heads, place.length, size), place.turn)
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
+    rooms = rooms_of(op, past, present, output, place.length) if place.lent else Rooms(before, place.length)
     operands = [None if past is None else bits(past), bits(new.tensor), place.table, bits(present)]
-    sizes: dict[str, Any] = {"g": steps_in(new, place), "before": before, "length": place.length}
+    sizes: dict[str, Any] = {"g": steps_in(new, place), "before": rooms.past, "length": rooms.present}
     op.emit(append, operands, **sizes, work=present.size // 2, over=(3, 0) if place.lent else None)
-    steps = (heads * place.length * size, place.length * size, size)
+    steps = (heads * rooms.present * size, rooms.present * size, size)
     return Heads(present, (batch, heads, place.seen, size), steps)
 
 
