@@ -126,14 +126,14 @@ def read(folder: Folder, threads: int) -> Run:
     caches = [np.ones((folder.heads, 1 << 16, folder.size), np.float32).view(np.uint64) for _ in folder.caches]
     pool = ThreadPoolExecutor(threads)
 
-    def part(index: int, seen: int) -> np.uint64:
-        total = np.uint64(0)
+    def part(index: int, seen: int) -> int:
+        total = 0
         for array in arrays:
             share = len(array) // threads
-            total += _sum(array[index * share : (index + 1) * share])
+            total += int(_sum(array[index * share : (index + 1) * share]))
         for cache in caches[index::threads]:
             for head in range(folder.heads):
-                total += _sum(cache[head, :seen].reshape(-1))
+                total += int(_sum(cache[head, :seen].reshape(-1)))
         return total
 
     def run(prompt: Sequence[int], count: int) -> Iterator[None]:
