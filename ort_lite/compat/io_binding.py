@@ -62,7 +62,7 @@ class _Targets(Record, eq=False):
     memory: Mapping[str, OrtValue]
     """Outputs that are bound to memory."""
     there: Mapping[str, OrtValue]
-    """Those of them on devices."""
+    """Bound tensors on devices."""
     devices: Mapping[str, Device]
     """The devices of outputs that are not on the CPU."""
 
@@ -90,7 +90,6 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
         self._targets: dict[str, Array] = {}
-        self._owners: set[int | None] = set()
         self._is_new = True
         self._bound: _Targets | None = None
         self._results: list[OrtValue] = []
@@ -113,17 +112,11 @@ class IOBinding:
         before, targets = self._inputs.get(name), self._targets.values()
         if not self._is_new:  # an input that is an output's memory has a part in how the others are written
             replaced = not isinstance(before, np.ndarray) or any(target is before for target in targets)
-            self._is_new = replaced or not self._is_apart(arr_on_cpu)
+            shares = not isinstance(arr_on_cpu, np.ndarray) or any(
+                np.may_share_memory(target, arr_on_cpu) for target in targets
+            )
+            self._is_new = replaced or shares
         self._inputs[name] = arr_on_cpu
-
-    def _is_apart(self, value: Any) -> bool:
-        """Return True for an array that shares no memory with an output that is computed in place."""
-        if not isinstance(value, np.ndarray):
-            return False
-        owner = _owner(value)
-        if owner is not None and None not in self._owners:
-            return owner not in self._owners
-        return not any(np.may_share_memory(target, value) for target in self._targets.values())
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
@@ -322,7 +315,6 @@ class IOBinding:
         """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
         if self._is_new:
             self._targets, self._is_new = self._find_targets(), False
-            self._owners = {_owner(target) for target in self._targets.values()}
         outputs = self._session._run_into(self._inputs, self._targets) if self._targets else None
         return None if outputs is None else [outputs[name] for name in self._outputs]
 
@@ -351,15 +343,6 @@ class IOBinding:
         if name not in self._known[kind]:
             names = ", ".join(sorted(map(repr, self._known[kind])))
             raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
-
-
-def _owner(array: Array) -> int | None:
-    """Return the identity of the array that owns an array's memory; None if that is no array."""
-    while array.base is not None:
-        if not isinstance(array.base, np.ndarray):
-            return None
-        array = array.base
-    return id(array) if array.flags.owndata else None
 
 
 def _are_same_memory(a: Array, b: Array) -> bool:

@@ -187,7 +187,7 @@ OPTIONS: tuple[tuple[str, dict[str, str]], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """What the builder is asked for."""
+    """The arguments for the builder."""
 
     family: str
     precision: str

@@ -35,7 +35,7 @@ class Case(NamedTuple):
     outputs: Sequence[str]
     """Element types."""
     atol: float | Array
-    """Of the first output; the others are compared more closely."""
+    """The tolerance of the first output; the others are compared more closely."""
     rtol: float = 1e-4
     constants: Sequence[int] = ()
     ends: Sequence[int] = ()

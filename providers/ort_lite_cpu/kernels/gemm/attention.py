@@ -5,6 +5,8 @@ between. Few rows: packing would cost more than the products, which read keys an
 0 is no work for any of the kernels: this is how a run skips one of two calls if the number of rows is open.
 
 The keys that a query sees are a range (padding, causality, windows), less the keys in it that a mask excludes.
+
+The file is long because both kernels share these rules and the softmax.
 """
 
 import math
