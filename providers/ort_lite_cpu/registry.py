@@ -130,19 +130,21 @@ def registrations() -> dict[str, list[OperatorRegistration]]:
     return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
 
 
-def find(node: "Node") -> OperatorRegistration | None:
+def find(node: "Node", dtype_of: "Callable[[Value], DType | None]" = lambda value: value.dtype) -> OperatorRegistration | None:
     """The registration that serves the node; imports its family on first use.
 
     Of an operator with a family for strings, that one serves nodes with an input or output of strings; of one with a family
-    for complex numbers, that one serves nodes with an input of them that the operator's own kernels do not take.
+    for complex numbers, that one serves nodes with an input of them that the operator's own kernels do not take. `dtype_of`
+    returns the element type of an input or output, None if it is not known: a run knows more of them than the graph.
     """
     key = (node.domain, node.op_type)
-    if key in STRING_FAMILIES and any(value is not None and value.dtype == "string" for value in (*node.inputs, *node.outputs)):
+    if key in STRING_FAMILIES and any(value is not None and dtype_of(value) == "string" for value in (*node.inputs, *node.outputs)):
         return _find_registration(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
     found = find_native(node)
     if key in COMPLEX_FAMILIES and found is not None:
         own = found.types if found.typed_by == 0 else frozenset()
-        if any(value is not None and value.dtype in COMPLEX and value.dtype not in own for value in node.inputs):
+        dtypes = [dtype_of(value) for value in node.inputs if value is not None]
+        if any(dtype in COMPLEX and dtype not in own for dtype in dtypes):
             return _find_registration(_FOR_COMPLEX, COMPLEX_FAMILIES[key], key, node.version)
     return found
 

@@ -98,7 +98,7 @@ class Lowering:
                 assert info.shape is not None and info.dtype is not None
                 self.values.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
             return
-        registration = find(node)
+        registration = find(node, lambda value: self.inference.of(value).dtype or value.dtype)
         if registration is None:
             raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}").about(
                 node

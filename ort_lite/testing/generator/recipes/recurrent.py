@@ -58,7 +58,7 @@ def recurrent(draw: Draw) -> NodeProposal:
 
 
 def _lengths(draw: Draw, length: int, batch: int) -> str:
-    return draw.array(np.array([draw.integer(1, length) for _ in range(batch)], np.int32))
+    return draw.array(np.array([draw.integer(min(1, length), length) for _ in range(batch)], np.int32))
 
 
 def _outputs(draw: Draw) -> list[bool]:
