@@ -11,16 +11,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ort_lite.dtypes import COMPLEX, FLOATS, INTEGERS, SIGNED, UNSIGNED
+from ort_lite.dtypes import COMPLEX, FLOATS, INTEGERS, SIGNED, UNSIGNED, DType
 from ort_lite.record import Record
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
-    from ort_lite.graph import Node
+    from ort_lite.graph import Node, Value
     from ort_lite_cpu.lowering.op import NodeLowering
 
 Lower = Callable[["NodeLowering"], None]
+DtypeOf = Callable[["Value"], DType | None]
 
 NATIVE = frozenset(NATIVE_TYPES)
 NUMBERS = FLOATS | INTEGERS
@@ -130,7 +131,7 @@ def registrations() -> dict[str, list[OperatorRegistration]]:
     return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
 
 
-def find(node: "Node", dtype_of: "Callable[[Value], DType | None]" = lambda value: value.dtype) -> OperatorRegistration | None:
+def find(node: "Node", dtype_of: "DtypeOf" = lambda value: value.dtype) -> OperatorRegistration | None:
     """The registration that serves the node; imports its family on first use.
 
     Of an operator with a family for strings, that one serves nodes with an input or output of strings; of one with a family
@@ -138,7 +139,9 @@ def find(node: "Node", dtype_of: "Callable[[Value], DType | None]" = lambda valu
     returns the element type of an input or output, None if it is not known: a run knows more of them than the graph.
     """
     key = (node.domain, node.op_type)
-    if key in STRING_FAMILIES and any(value is not None and dtype_of(value) == "string" for value in (*node.inputs, *node.outputs)):
+    if key in STRING_FAMILIES and any(
+        value is not None and dtype_of(value) == "string" for value in (*node.inputs, *node.outputs)
+    ):
         return _find_registration(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
     found = find_native(node)
     if key in COMPLEX_FAMILIES and found is not None:

@@ -1,5 +1,7 @@
 """Complex numbers and strings whose element type is known only in the run: the nodes that move them use the same kernels."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -12,7 +14,7 @@ X = {
     "complex128": np.array([[1 + 2j, 3 - 4j]]),
     "string": np.array([["a", "b"]], object),
 }
-NODES = {
+NODES: dict[str, Callable[[Array], Array]] = {
     "Expand(x, sizes)": lambda x: np.broadcast_to(x, (3, 2)),
     "Tile(x, sizes)": lambda x: np.tile(x, (3, 1)),
     "Gather<axis = 1>(x, one)": lambda x: x[:, [1]],

@@ -5,9 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
-from ort_lite.dtypes import Array
 from ort_lite.shapes import at_least, minimum, product
 from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
@@ -82,7 +79,7 @@ def _result(sizes: Geometry, y: Tensor, place: ResultPlace) -> ResultRegion:
 def _emit_product(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
     tile, (to, place) = tile_for(x.native, op.target), locate(y)
-    w, groups = _merged_filters(op, sizes, weight, tile)
+    w, groups = _filters(op, sizes, weight, tile.columns), sizes.groups
     n, k = sizes.outputs // groups, sizes.channels // groups
     operands = [x, w, epilogue.bias, epilogue.residual, to]
     product_of: Any = (sizes.pixels, n, k, groups)
@@ -93,15 +90,12 @@ def _emit_product(case: ConvCase) -> None:
 
 def _emit_general(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
-    tile, groups = _tile(case), sizes.groups
-    if weight.tensor is None:
-        w, groups = _merged_filters(op, sizes, weight, tile)
-    else:
-        w = _pack_filters(op, sizes, weight.tensor, tile.columns)
+    tile = _tile(case)
+    w = _filters(op, sizes, weight, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, place = locate(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
-    given: dict[str, Any] = {"g": sizes.replace(groups=groups).shape, "window": sizes.window, "place": place, "tile": tile}
+    given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "place": place, "tile": tile}
     given |= epilogue.activation.arguments
     op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, place))
 
@@ -113,32 +107,12 @@ def _tile(case: ConvCase) -> Tile:
     return tall_tile(case.native, case.op.target) if two_vectors else tile
 
 
-def _merged_filters(op: NodeLowering, sizes: Geometry, weight: Weight, tile: Tile) -> tuple[Tensor, int]:
-    """Return the panels of a constant weight, and the number of groups after merging."""
-    joined, width = _groups_to_merge(sizes, tile.least_columns), tile.columns
-    groups = sizes.groups // joined
-    form, kernels = f"filters {groups} of {joined}, {width}", op.kernels
-    w = weight.pack(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, width, kernels))
-    return w, groups
-
-
-def _groups_to_merge(sizes: Geometry, width: int) -> int:
-    """Return how many groups to merge into one, padded with zeros: as many as fill a panel, which is computed in full anyway."""
-    if not isinstance(sizes.outputs, int):
-        return 1
-    outputs = sizes.outputs // sizes.groups
-    return max(n for n in range(1, sizes.groups + 1) if sizes.groups % n == 0 and (n == 1 or n * outputs <= width))
-
-
-def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
-    """Return (O, C / (groups * joined), *kernel) as (O, C / groups, *kernel), with zeros for channels that an output does not read."""
-    if joined == 1:
-        return array
-    outputs, channels = len(array) // (groups * joined), array.shape[1]
-    wide = np.zeros((groups, joined, outputs, joined, channels, *array.shape[2:]), array.dtype)
-    for k in range(joined):
-        wide[:, k, :, k] = array.reshape(groups, joined, outputs, channels, *array.shape[2:])[:, k]
-    return wide.reshape(len(array), joined * channels, *array.shape[2:])
+def _filters(op: NodeLowering, sizes: Geometry, weight: Weight, width: int) -> Tensor:
+    """Return the panels of a weight, `width` columns wide."""
+    if weight.tensor is not None:
+        return _pack_filters(op, sizes, weight.tensor, width)
+    groups, kernels = sizes.groups, op.kernels
+    return weight.pack(op, f"filters {groups}, {width}", lambda array: pack.filters(array, groups, width, kernels))
 
 
 def _pack_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
@@ -191,14 +165,11 @@ def _emit_winograd(case: ConvCase, edge: int) -> None:
 
 
 def _work_of_product(case: ConvCase) -> float:
-    tile = tile_for(case.native, case.op.target)
-    return work_of_channels(case.numbers, tile, _groups_to_merge(case.sizes, tile.least_columns), dense=True)
+    return work_of_channels(case.numbers, tile_for(case.native, case.op.target), dense=True)
 
 
 def _work_of_general(case: ConvCase) -> float:
-    tile = _tile(case)
-    joined = _groups_to_merge(case.sizes, tile.least_columns) if case.weight.tensor is None else 1
-    return work_of_channels(case.numbers, tile, joined, case.sizes.dilations[2] == 1)
+    return work_of_channels(case.numbers, _tile(case), dense=case.sizes.dilations[2] == 1)
 
 
 def _winograd(edge: int) -> Candidate[ConvCase]:

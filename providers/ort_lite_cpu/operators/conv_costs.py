@@ -58,17 +58,16 @@ def _copied_pixels(n: ConvolutionNumbers) -> int:
     return max(n.size, (blocks * (n.lines - 1) + n.od * n.oh * n.stride) * wide)
 
 
-def work_of_channels(n: ConvolutionNumbers, tile: Tile, joined: int, dense: bool) -> float:
+def work_of_channels(n: ConvolutionNumbers, tile: Tile, dense: bool) -> float:
     """Return the work channels last, with columns that are computed in any case, and with short loops over the input of a line.
 
-    joined: the groups that are computed as one. dense: the taps of a line see neighbouring pixels.
+    dense: the taps of a line see neighbouring pixels.
     """
-    groups = n.groups // joined
-    columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
-    run = max(n.channels * joined * (n.line if groups == 1 and dense else 1), 1)
+    columns = -(-n.outputs // tile.least_columns) * tile.least_columns
+    run = max(n.channels * (n.line if n.groups == 1 and dense else 1), 1)
     waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
-    products = n.result * groups * n.channels * joined * n.taps * columns * waits * (1 + 2 / run)
-    return products / RATE + n.elements * ELEMENT + _of_weights(n.weights * joined)
+    products = n.result * n.groups * n.channels * n.taps * columns * waits * (1 + 2 / run)
+    return products / RATE + n.elements * ELEMENT + _of_weights(n.weights)
 
 
 def work_of_depthwise(n: ConvolutionNumbers) -> float:

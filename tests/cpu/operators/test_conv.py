@@ -145,7 +145,7 @@ def test_pixels_are_for_few_channels(x: str, w: Shape, attributes: str, kernel: 
 )
 def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv_pixels, "work_of_pixels", lambda *_: 1.0)
-    monkeypatch.setattr(conv_channels, "work_of_channels", lambda *_: 1.0)
+    monkeypatch.setattr(conv_channels, "work_of_channels", lambda *_, **__: 1.0)
     assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
 
 
@@ -175,6 +175,18 @@ def test_pointwise_convolutions_of_narrow_groups(kernel: str) -> None:
     x, w, b = ramp((2, 24, 9, 13)), weights(30, 4, 1, 1), ramp((30,))
     assert kernel in names(op_program("Conv", [x, w, b], {"group": 6}, constants=(1, 2), fixed=True, pin=kernel))
     check_op("Conv", x, w, b, expected=convolved, constants=(1, 2), atol=1e-5, pin=kernel, group=6)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_an_infinity_reaches_its_own_group_alone(kernel: int) -> None:
+    """The pools around the convolution keep channels last."""
+    graph = f"""(float[1,16,9,9] x, float[16,4,{kernel},{kernel}] w) => (float[1,16,h,v] y) <float[1,16,9,9] p, float[1,16,h,v] q> {{
+        p = MaxPool<kernel_shape = [1,1]>(x)  q = Conv<group = 4>(p, w)  y = MaxPool<kernel_shape = [1,1]>(q) }}"""
+    x = ramp((1, 16, 9, 9))
+    x[0, 0] = np.inf
+    [y] = text_program(graph, constants={"w": np.ones((16, 4, kernel, kernel), np.float32)})([x])
+    assert np.isposinf(y[0, :4]).all()
+    assert np.isfinite(y[0, 4:]).all()
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
@@ -334,7 +346,7 @@ def edges(images: Dim, channels: int, size: Sequence[Dim], taps: int = 3, stride
 
 
 def _cheapest(sizes: Geometry, tile: Tile) -> int:
-    costs = {0: work_of_channels(sizes.numbers, tile, 1, dense=True)}
+    costs = {0: work_of_channels(sizes.numbers, tile, dense=True)}
     for edge in (4, 2):
         if conv_channels._has_transform(sizes, edge):
             costs[edge] = work_of_winograd(sizes.numbers, edge, tile, sizes.axes)
