@@ -82,7 +82,10 @@ class Trial:
         return Row(self.fault, entry["number"] + 1, oracle, nodes, time.monotonic() - began, " ".join(text.split())[:120])
 
     def _search(self) -> dict[str, Any] | None:
-        """Follow a run until a model fails that the sources without the fault pass. Returns its entry of the journal."""
+        """Follow a run until a model fails that the sources without the fault pass. Returns its entry of the journal.
+
+        Raises SystemExit if the run breaks off.
+        """
         seen = 0
         with self._start(*self._generate()) as process:
             try:
@@ -94,6 +97,8 @@ class Trial:
                             return entry
                     seen = len(entries)
                     if ended:
+                        if process.returncode not in (0, 1):
+                            raise SystemExit(f"{self.fault.name}: the run ended with status {process.returncode}")
                         return None
                     time.sleep(PAUSE_S)
             finally:
