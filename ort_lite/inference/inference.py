@@ -36,6 +36,7 @@ class Inference:
     instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
     inferred before, and are believed. `checks_all`: rules refuse all that they know to make no sense, not only what they need.
     `certain`: the nodes run whenever the model does. Where they may not, shapes that do not fit are no error: outputs stay open.
+    `like_onnx`: rules find no more than ONNX's own inference does, as `Op.like_onnx` says.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Inference:
         inferred: bool = False,
         checks_all: bool = False,
         certain: bool = True,
+        like_onnx: bool = False,
     ) -> None:
         self.rules, self.strict, self.inferred, self.checks_all, self.certain = rules, strict, inferred, checks_all, certain
+        self.like_onnx = like_onnx
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
         self._bodies = 0

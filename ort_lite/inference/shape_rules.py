@@ -88,6 +88,10 @@ class InferenceContext(Protocol):
         """True if nodes are checked against their schemas."""
 
     @property
+    def like_onnx(self) -> bool:
+        """True if rules are to find no more than ONNX's own inference."""
+
+    @property
     def count(self) -> int:
         """The number of symbols created so far."""
 
@@ -128,6 +132,11 @@ class Op:
         provider lowers nodes that were, and rejects by itself what only the run shows.
         """
         return self._inference.checks_all
+
+    @property
+    def like_onnx(self) -> bool:
+        """Return True if the rule is to find no more than ONNX's own inference, because names of dimensions depend on it."""
+        return self._inference.like_onnx
 
     def info(self, index: int) -> Info:
         """Raises ShapeInferenceError when the input is left out."""
@@ -299,10 +308,12 @@ class ShapeRule(Record):
     domain: str
     function: Rule
     types: tuple[OutputType, ...] = ()
+    beyond_onnx: bool = False
+    """True if the rule finds sizes that ONNX's own inference does not, unless `Op.like_onnx`."""
 
 
 def shape_rule(
-    *op_types: str, since: int = 1, domain: str = "", types: tuple[OutputType, ...] = (0,)
+    *op_types: str, since: int = 1, domain: str = "", types: tuple[OutputType, ...] = (0,), beyond_onnx: bool = False
 ) -> Callable[[Rule], list[ShapeRule]]:
     """Makes the decorated function the rule of the operators; the result is what `ort_lite_shape_rules` lists.
 
@@ -311,7 +322,7 @@ def shape_rule(
     """
 
     def decorate(function: Rule) -> list[ShapeRule]:
-        return [ShapeRule(op_type, since, domain, function, types) for op_type in op_types]
+        return [ShapeRule(op_type, since, domain, function, types, beyond_onnx) for op_type in op_types]
 
     return decorate
 

@@ -15,7 +15,7 @@ from ort_lite.memory.recipes import recording
 from ort_lite.native.checkpoint import begin_stage, checkpoint
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
-from ort_lite.plugins.selection import Selection
+from ort_lite.plugins.selection import Selection, rules_of
 from ort_lite.provider.abilities import prepares_calls
 from ort_lite.record import Record
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
@@ -144,7 +144,7 @@ def _create(
         with span("save_optimized_model"):
             save_optimized_model(form_to_save(model, chosen.providers, options), options)
     prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
-    types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
+    types = merge_outputs(model.graph, declared, model.unnamed_dims, rules_of(chosen.providers))
     outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
     described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
     return Created(prepared, described, chosen, None, False, loaded.overridable, loaded.defaults, loaded.writeable)

@@ -76,7 +76,7 @@ def form_to_save(model: Model, providers: Sequence[ExecutionProvider], options: 
         one for one in plugins.transforms(options.installed_transforms) if one.counterparts or one.level == "required"
     ]
     apply_transforms(copy, providers, options, transforms, checked=False)
-    types = merge_outputs(copy.graph.inputs, copy.graph.outputs, declared, copy.unnamed_dims)
+    types = merge_outputs(copy.graph, declared, copy.unnamed_dims, rules_of(providers))
     for value, type_ in zip(copy.graph.outputs, types, strict=True):
         value.type = type_
     bring_to_imports(copy)

@@ -6,6 +6,7 @@ import pytest
 
 import ort_lite
 from ort_lite.graph import Graph, Model, SequenceType, TensorType, Type, Value
+from ort_lite.inference import ShapeRules
 from ort_lite.inference.declared import merge_outputs
 from ort_lite.session.metadata import NodeArg, node_arg, node_args
 from ort_lite.shapes import Dim, symbol
@@ -30,7 +31,7 @@ def test_an_output_without_an_inferred_type_keeps_its_declaration() -> None:
     declared = TensorType("float32", (M, 7))
     model = Model(Graph("g", [Value("x", TensorType("float32", (N,)))]), {"": 17})
     model.graph.set_outputs([Value("y", None)])
-    assert merge_outputs(model.graph.inputs, model.graph.outputs, [declared], {}) == [declared]
+    assert merge_outputs(model.graph, [declared], {}, ShapeRules([])) == [declared]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_declared_and_inferred_dimensions_are_merged(
 ) -> None:
     model = Model(Graph("g", [Value("x", TensorType("float32", (N,)))]), {"": 17}, unnamed_dims={"x_0": ""})
     model.graph.set_outputs([Value("y", TensorType("float16", inferred))])
-    (type_,) = merge_outputs(model.graph.inputs, model.graph.outputs, [TensorType("float32", declared)], model.unnamed_dims)
+    (type_,) = merge_outputs(model.graph, [TensorType("float32", declared)], model.unnamed_dims, ShapeRules([]))
     assert node_arg("y", type_, model.unnamed_dims) == NodeArg("y", "tensor(float16)", shape)
 
 

@@ -23,9 +23,9 @@ def _numbers(array: Array) -> list[float]:
     return [float(value) for value in array.reshape(-1).tolist()]
 
 
-@shape_rule("Resize")
+@shape_rule("Resize", beyond_onnx=True)
 def resize(op: Op) -> list[Info]:
-    """floor(dim * scale), or `sizes`. Spec: ONNX Resize-19."""
+    """floor(dim * scale), or `sizes`, of which ONNX's own inference reads all or none. Spec: ONNX Resize-19."""
     dtype, shape = op.dtype(0), op.shape(0)
     scales, sizes = (1, 3) if op.version < 11 else (2, 3)
     axes = axes_of(op, None, len(shape))
@@ -34,7 +34,7 @@ def resize(op: Op) -> list[Info]:
         if op.at_load and _is_given(op, scales) and op.version >= 11:
             raise op.error("both scales and sizes are given")
         target = op.contents_or_none(sizes)
-        if target is None:
+        if target is None or (op.like_onnx and not all(isinstance(size, int) for size in target)):
             op.needs(ContentsUnknown(sizes))
             return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
         if len(target) != len(axes):
