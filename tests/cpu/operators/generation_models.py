@@ -138,6 +138,19 @@ def t5_decoder(seed: int = 0, hidden: bool = True, whole: bool = False) -> Graph
     return helper.make_graph(nodes, "decoder", inputs, outputs, stored)
 
 
+def t5_decoder_with_prompt(seed: int = 0, hidden: bool = True) -> GraphProto:
+    """Like t5_decoder, with the encoder's tokens in second place, whose mean is added to each token."""
+    body = t5_decoder(seed, hidden)
+    tokens, *rest = body.node
+    tokens.output[0] = "y"
+    mean = [node("Gather", "words encoder_input_ids", "prompt"), node("ReduceMean", "prompt", "mean", axes=[1])]
+    first, *others = body.input
+    inputs = [first, info("encoder_input_ids", INT, "B", "L"), *others]
+    return helper.make_graph(
+        [tokens, *mean, node("Add", "y mean", "y0"), *rest], "decoder", inputs, body.output, body.initializer
+    )
+
+
 def whisper_encoder(seed: int = 0) -> GraphProto:
     """Reads features (B, WIDTH, L), and has the decoder's first turn in it, of several tokens."""
     nodes, stored = _cross(seed)

@@ -30,6 +30,7 @@ from tests.cpu.operators.generation_models import (
     node,
     search,
     t5_decoder,
+    t5_decoder_with_prompt,
     t5_encoder,
     whisper_decoder,
     whisper_encoder,
@@ -218,6 +219,13 @@ def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
     check("BeamSearch", beam_inputs(prompt), BEAMS, **bodies)
     mask = np.array([[1, 1, 0, 1], [1, 1, 1, 1]], np.int32)
     check("BeamSearch", beam_inputs(prompt, attention_mask=mask, longest=3, least=2), BEAMS, eos_token_id=3, **bodies)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_decoder_may_read_the_encoders_tokens(hidden: bool) -> None:
+    prompt = np.array([[3, 4, 5, 0], [0, 7, 8, 6]], np.int32)
+    bodies = {"encoder": t5_encoder(), "decoder": t5_decoder_with_prompt(hidden=hidden)}
+    check("BeamSearch", beam_inputs(prompt), BEAMS, model_type=1, decoder_start_token_id=2, **bodies)
 
 
 def test_a_decoder_may_be_given_whole_sequences() -> None:

@@ -54,6 +54,18 @@ def test_beams_read_the_past_of_those_that_they_came_by() -> None:
     check("DecoderMaskedMultiHeadAttention", *inputs, outputs=3, constants=(7,), past_present_share_buffer=1)
 
 
+def test_beams_without_a_past_share_nothing() -> None:
+    """Cross attention of a search has the inputs of its other layers."""
+    count, width, beams = np.array([PAST], np.int32), np.array([2], np.int32), np.zeros((1, 2, 3), np.int32)
+    heads, bias = ramp((BATCH, HEADS, LENGTH, SIZE)), ramp((3 * WIDTH,))
+    operands = [ramp((BATCH, 1, WIDTH)), heads, heads + 1]
+    more = [None, None, None, None, count, width, beams, bias]
+    check("DecoderMaskedMultiHeadAttention", *operands, *more, outputs=1)
+    check("MultiHeadAttention", *operands, bias, None, None, None, None, count, beams, outputs=1)
+    with pytest.raises((InvalidArgument, RuntimeException), match="beam_width is 3, cache_indirection is for 2 beams"):
+        run_op("DecoderMaskedMultiHeadAttention", [*operands, *more[:5], width + 1, beams], {"num_heads": HEADS}, **HOW)
+
+
 @pytest.mark.parametrize("count", [-1, 9, 2**31 - 1])
 @pytest.mark.parametrize("constants", [(), (8,)], ids=["of the run", "constant"])
 def test_new_rows_must_fit_behind_those_that_count(count: int, constants: tuple[int, ...]) -> None:
@@ -145,6 +157,10 @@ def test_caches_that_do_not_fit_are_refused() -> None:
     shared = [*qkv(1, 1), None, None, None, *[ramp((BATCH, HEADS, PAST, SIZE))] * 2, np.array([2], np.int32)]
     with pytest.raises(NotSupported, match="cache_indirection without past_sequence_length"):
         run_op("MultiHeadAttention", [*shared[:8], None, np.zeros((1, 2, PAST), np.int32)], {"num_heads": HEADS}, **HOW)
+    with pytest.raises((InvalidArgument, RuntimeException), match="1 groups of 3 beams for a batch of 2"):
+        run_op(
+            "MultiHeadAttention", [*shared[:6], None, None, None, np.zeros((1, 3, PAST), np.int32)], {"num_heads": HEADS}, **HOW
+        )
     for beams, message in (
         (np.full((1, 2, PAST), 2, np.int32), r"beam 2 at position 0 of 'in9' is out of range \[0, 2\)"),
         (np.zeros((1, 2, PAST + 1), np.int32), f"cache_indirection has {PAST + 1} columns for a past of {PAST}"),

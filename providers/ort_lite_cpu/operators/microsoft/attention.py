@@ -133,6 +133,7 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
 def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
     heads = op.attr("num_heads")
     q, k, v = _operands(op, heads)
+    _check_beams(op, at, q.shape[0])
     if op.has(at.bias):
         q, k, v = _add_bias(op, (q, k, v), at.bias)
     past = op.optional(at.past)
@@ -142,12 +143,9 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
     if past is not None and op.has(at.used):
         before = op.scalar(at.used)
         k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
-        width = op.scalar(at.width) if at.width and op.has(at.width) else None
         if op.has(BEAMS):
-            k, v = (_of_beams(op, op.input(BEAMS), kept, before, width) for kept in (k, v))
-        elif width is not None:
-            op.require(equal(width, 1), "beam_width is {0}, but there is no cache_indirection", width)
-    elif op.has(BEAMS):
+            k, v = (_of_beams(op, op.input(BEAMS), kept, before) for kept in (k, v))
+    elif past is not None and op.has(BEAMS):
         raise op.reject("cache_indirection without past_sequence_length")
     else:
         k, v = (join_past(op, at.past + number, new, number + 1, q.tensor.dtype) for number, new in enumerate((k, v)))
@@ -233,13 +231,22 @@ def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, p
 
 
 # --- Beams
-def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim, width: Dim | None) -> Heads:
+def _check_beams(op: NodeLowering, at: InputNumbers, batch: Dim) -> None:
+    """Require that beam_width and cache_indirection (groups, beams, columns) agree, also where there is no past to read by them."""
+    width = op.scalar(at.width) if at.width and op.has(at.width) else None
+    if op.has(BEAMS):
+        groups, beams, _ = op.raw(BEAMS).shape
+        op.require(equal(groups * beams, batch), "{0} groups of {1} beams for a batch of {2}", groups, beams, batch)
+        if width is not None:
+            op.require(equal(width, beams), "beam_width is {0}, cache_indirection is for {1} beams", width, beams)
+    elif width is not None:
+        op.require(equal(width, 1), "beam_width is {0}, but there is no cache_indirection", width)
+
+
+def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim) -> Heads:
     """Return rows of the past from the sequences that each beam came by: `rows` (groups, beams, columns) has the beam of each row."""
     batch, heads, total, size = kept.shape
-    groups, beams, columns = rows.shape
-    if width is not None:
-        op.require(equal(width, beams), "beam_width is {0}, cache_indirection is for {1} beams", width, beams)
-    op.require(equal(groups * beams, batch), "{0} groups of {1} beams for a batch of {2}", groups, beams, batch)
+    _, beams, columns = rows.shape
     room = kept.tensor.shape[2]
     op.require(equal(columns, room), "cache_indirection has {0} columns for a past of {1}", columns, room)
     made = op.temporary(kept.tensor.dtype, (batch, heads, total, size))

@@ -12,17 +12,20 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph import Graph, TensorType
+from ort_lite.graph import Graph, Node, TensorType
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured
 from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bind_bodies, cache_of, check_names
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 
+PROMPT, MASK, HIDDEN = "encoder_input_ids", "encoder_attention_mask", "encoder_hidden_states"
+
 
 class _Layout(NamedTuple):
-    """first_past: the decoder's input behind the mask and, where it reads them, the hidden states; layers: of the decoder."""
+    """The form of the two bodies. layers: of the decoder."""
 
-    first_past: int
+    fixed: tuple[str, ...]
+    """The decoder's inputs between its tokens and its past: of `PROMPT`, `MASK` and `HIDDEN` those that it reads, in this order."""
     layers: int
     whole: bool
     """The decoder reads whole sequences, not their last token."""
@@ -49,21 +52,23 @@ def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[
 def _layout(op: NodeLowering, decoder: Graph, encoder: Graph, features: bool) -> _Layout:
     """Raise InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
     node, joined = op.node, features or len(encoder.inputs) == 3
-    masks = [] if features else ["encoder_attention_mask"]
+    masks = [] if features else [MASK]
     if joined:
-        made = ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"]
-        check_names(node, encoder, ["encoder_input_ids", *masks, "decoder_input_ids"], made)
+        check_names(
+            node,
+            encoder,
+            [PROMPT, *masks, "decoder_input_ids"],
+            ["logits", HIDDEN, "present_key_self_0", "present_value_self_0"],
+        )
     else:
-        check_names(node, encoder, ["encoder_input_ids", *masks], ["present_key_cross_0", "present_value_cross_0"])
-    check_names(node, decoder, ["input_ids", *masks], ["logits"])
-    first_past = 1 + len(masks)
-    if len(decoder.inputs) > first_past and decoder.inputs[first_past].name == "encoder_hidden_states":
-        first_past += 1
+        check_names(node, encoder, [PROMPT, *masks], ["present_key_cross_0", "present_value_cross_0"])
+    fixed = _fixed_inputs(node, decoder, masks)
+    first_past = 1 + len(fixed)
     pasts, presents, layers = len(decoder.inputs) - first_past, len(decoder.outputs) - 1, (len(decoder.outputs) - 1) // 2
     if layers and pasts in (4 * layers + 1, 4 * layers + 3):
         raise op.reject(SHARED)
     given = len(encoder.outputs) - 2 if joined else len(encoder.outputs) + 2 * layers
-    if presents % 2 or not layers or pasts != 4 * layers or given != pasts or (first_past > 1 + len(masks) and not joined):
+    if presents % 2 or not layers or pasts != 4 * layers or given != pasts or (HIDDEN in fixed and not joined):
         raise InvalidGraph(
             f"{node}: its body {decoder.name!r} has {pasts} inputs of its past and {presents} present outputs, its body "
             f"{encoder.name!r} {len(encoder.inputs)} inputs and {len(encoder.outputs)} outputs; four, two and, beside logits and "
@@ -72,7 +77,14 @@ def _layout(op: NodeLowering, decoder: Graph, encoder: Graph, features: bool) ->
     type_ = decoder.inputs[0].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     whole = shape is None or len(shape) != 2 or shape[1] != 1
-    return _Layout(first_past, layers, whole, joined, features, cache_of(node, decoder, first_past, 4))
+    return _Layout(fixed, layers, whole, joined, features, cache_of(node, decoder, first_past, 4))
+
+
+def _fixed_inputs(node: Node, decoder: Graph, masks: Sequence[str]) -> tuple[str, ...]:
+    names = [value.name for value in decoder.inputs]
+    fixed = [PROMPT, *masks] if masks and names[1:2] == [PROMPT] else [*masks]
+    check_names(node, decoder, ["input_ids", *fixed], ["logits"])
+    return (*fixed, HIDDEN) if names[1 + len(fixed) : 2 + len(fixed)] == [HIDDEN] else tuple(fixed)
 
 
 class _EncoderDecoderRun:
@@ -90,20 +102,20 @@ class _EncoderDecoderRun:
 
     def begin(self) -> tuple[Array, Array]:
         """Begin in onnxruntime's order: rows of the batch are repeated behind the encoder, which sees each once."""
-        layout, beams, starts = self._layout, self._settings.beams, self._settings.starts
+        layout, starts = self._layout, self._settings.starts
         if starts is None:
             starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
         given = [self._prompt, *self._masks]
         found = self._encoder([*given, starts] if layout.joined else given)
-        compute = self._settings.compute
-        sequences, *spread = [compute(beams * x.size, np.repeat, x, beams, 0) for x in (starts, *self._masks, *found)]
-        masks, rest = spread[: len(self._masks)], spread[len(self._masks) :]
+        known, sequences = dict(zip((PROMPT, MASK), given, strict=False)), self._repeat(starts)
         if layout.joined:
-            logits, hidden, *pasts = rest
-            self._fixed = [*masks, hidden][: layout.first_past - 1]
-            self._past, self._cross = pasts[: 2 * layout.layers], pasts[2 * layout.layers :]
-            return sequences, logits
-        self._fixed, self._cross = masks, rest
+            logits, known[HIDDEN], *found = found
+        self._fixed = [self._repeat(known[name]) for name in layout.fixed]
+        caches = [self._repeat(each) for each in found]
+        if layout.joined:
+            self._past, self._cross = caches[: 2 * layout.layers], caches[2 * layout.layers :]
+            return sequences, self._repeat(logits)
+        self._cross = caches
         empty = np.zeros((len(sequences), layout.cache.heads, 0, layout.cache.size), layout.cache.dtype)
         self._past = [empty] * (2 * layout.layers)
         return sequences, self._call(sequences)
@@ -112,6 +124,10 @@ class _EncoderDecoderRun:
         if self._settings.beams > 1:
             self._past = [self._settings.compute(each.size, np.take, each, rows, 0) for each in self._past]
         return self._call(sequences)
+
+    def _repeat(self, x: Array) -> Array:
+        beams = self._settings.beams
+        return np.asarray(self._settings.compute(beams * x.size, np.repeat, x, beams, 0))
 
     def _call(self, sequences: Array) -> Array:
         tokens = np.ascontiguousarray(sequences if self._layout.whole else sequences[:, -1:])
