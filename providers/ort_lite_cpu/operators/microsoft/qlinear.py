@@ -6,6 +6,8 @@ operator documentation, QLinearAdd-1 and so on.
 
 from functools import partial
 
+import numpy as np
+
 from ort_lite.dtypes import DType
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -19,6 +21,7 @@ from ort_lite_cpu.operators.quantization import (
     formula,
     parameter,
     quantize,
+    requantize,
 )
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, emit_softmax
@@ -86,11 +89,20 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
-    """Emit QLinearSoftmax. Attribute `opset` says if rows are an axis, as since 13, or all that lies from it on."""
+    """Emit QLinearSoftmax. Attribute `opset` says if rows are an axis, as since 13, or all that lies from it on.
+
+    As in onnxruntime, the quotient of 1 and the result's scale is rounded down.
+    """
     x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
-    _finish(op, y, 3)
+    scale = _one(op, 3)
+    steps = (
+        float(np.floor(np.float32(1 / scale)))
+        if isinstance(scale, float)
+        else formula("floor(like({x}, 1) / {x})", scale).tensor()
+    )
+    requantize(y, steps, _zero(op, 4), _dtype(op)).define(op)
 
 
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
