@@ -78,6 +78,14 @@ def test_pools(dtype: str, channels_last: int) -> None:
     check("QLinearAveragePool", inputs, dtype, [1, 2, 3, 4], count_include_pad=1, **window)
 
 
+@pytest.mark.parametrize("zero", [0, 2, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_halves_of_pools_are_rounded_with_the_zero_point(dtype: str, zero: int) -> None:
+    inputs = [ramp((1, 1, 90), dtype), *parameters(1, 0, dtype), *parameters(1, zero, dtype)]
+    want = ort_op("QLinearAveragePool", inputs, {"kernel_shape": [2]}, outputs=[dtype], **MICROSOFT)
+    check_op("QLinearAveragePool", *inputs, expected=want, constants=(1, 2, 3, 4), kernel_shape=[2], **MICROSOFT)
+
+
 def test_concat_takes_over_what_has_the_result_s_scale() -> None:
     same, other = parameters(0.05, 3, "uint8"), parameters(0.03, 9, "uint8")
     inputs = [*same, full((2, 3), "uint8"), *same, full((2, 4), "uint8", 1), *other]

@@ -116,7 +116,7 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
-    """Compute AveragePool of quantized values. Spec: onnxruntime QLinearAveragePool-1."""
+    """Compute AveragePool of quantized values. Halves are rounded with the zero point. Spec: onnxruntime QLinearAveragePool-1."""
     x = dequantize(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
     x = op.store(x, channels_last(len(x.shape)))
     shape = op.info().shape
@@ -125,7 +125,10 @@ def qlinear_average_pool(op: NodeLowering) -> None:
         shape = (shape[0], shape[-1], *shape[1:-1])
     y = op.builder.new("float32", shape, x.perm)
     emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
-    _finish(op, _own_order(op, y), 3)
+    zero = _zero(op, 4)
+    text = f'quantize({{x}} / {{scale}} + {{zero}}, {{none}}, "{NATIVE_TYPES[_dtype(op)]}")'
+    away = 0.0 if zero is None else as_float(zero) if isinstance(zero, Tensor) else zero
+    formula(text, _own_order(op, y), scale=_one(op, 3), zero=away, none=0.0).define(op)
 
 
 def _channels_last(op: NodeLowering) -> Tensor:
