@@ -250,7 +250,9 @@ class QuantizedLayer(Layer):
     def emit_lstm(self, direction: int) -> None:
         """Emit one direction of the LSTM, and its final states."""
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
-        scale = self._row(R_SCALE, direction)
+        scale, known = self._row(R_SCALE, direction), op.constant(R_SCALE)
+        if known is not None:
+            scale = op.array(np.broadcast_to(known[direction], (columns,)).astype(np.float32))
         factor = expand(op, scale, scale.shape, (columns,))
         states, scratch = self.start(direction, 5, 6), op.temporary("int32", (columns + (self.size + 1) // 2,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
