@@ -62,15 +62,15 @@ def matmul(op: NodeLowering) -> None:
 
 @operator("FusedMatMul", "TransposeMatMul", domain="com.microsoft", types=REAL)
 def fused_matmul(op: NodeLowering) -> None:
-    """Emit alpha * a @ b; either side may be transposed, its first axis moved behind the batch.
+    """Emit alpha * a @ b; either side may be transposed, its first axis moved behind the batch. A vector stays as it is.
 
     TransposeMatMul is its older name. Spec: onnxruntime FusedMatMul-1, TransposeMatMul-1.
     """
     ranks = len(op.raw(0).shape), len(op.raw(1).shape)
     if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:
         raise op.reject(f"transBatchA or transBatchB of inputs of the ranks {ranks[0]} and {ranks[1]}")
-    a = turn(operand_of(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
-    b = turn(operand_of(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
+    a = turn(operand_of(op, 0), ranks[0] > 1 and op.attr("transA", 0), op.attr("transBatchA", 0))
+    b = turn(operand_of(op, 1), ranks[1] > 1 and op.attr("transB", 0), op.attr("transBatchB", 0))
     _batch(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
 
 

@@ -59,13 +59,12 @@ class TextPattern:
         return _NOWHERE if match is None else match.span()
 
     def find_all(self, data: bytes, pace: Pace) -> Iterator[Span]:
-        """Return the matches that are not empty, in order. Checks for cancellation between them."""
+        """Return the matches in order, also empty ones. Checks for cancellation between them."""
         start = 0
         while (span := self.find(data, start)) is not None:
             pace.check()
+            yield span
             begin, end = span
-            if begin < end:
-                yield span
             start = end if begin < end else after(data, begin)
             if start > len(data):
                 break

@@ -177,10 +177,8 @@ def rotary_embedding(op: NodeLowering) -> None:
 def microsoft_rotary_embedding(op: NodeLowering) -> None:
     """Emit com.microsoft's RotaryEmbedding. position_ids come second: (B, S), or (1,) for the first row's position.
 
-    Spec: onnxruntime RotaryEmbedding-1.
+    Packed batches are one long sequence, whose ids start anew. Spec: onnxruntime RotaryEmbedding-1.
     """
-    if op.attr("is_packed_batching", 0):
-        raise op.reject("is_packed_batching")
     ids, caches = op.input(1), (op.input(2), op.input(3))
     x = op.input(0)
     turned = op.attr("rotary_embedding_dim", 0)

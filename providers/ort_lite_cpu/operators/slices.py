@@ -209,7 +209,7 @@ def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Di
         emit_fill(op, y, op.attr("value", 0))
     own, out = contiguous(x.shape), contiguous(y.shape)
     cut = [maximum(0, 0 - b) for b in before]
-    dims = tuple(n - c - maximum(0, 0 - a) for n, c, a in zip(x.shape, cut, after, strict=True))
+    dims = tuple(maximum(0, n - c - maximum(0, 0 - a)) for n, c, a in zip(x.shape, cut, after, strict=True))
     x_at = sum((c * s for c, s in zip(cut, own, strict=True)), 0)
     y_at = sum((maximum(0, b) * s for b, s in zip(before, out, strict=True)), 0)
     emit_strided_copy(op, x, y, dims, own, out, x_at, y_at)

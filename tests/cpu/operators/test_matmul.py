@@ -110,6 +110,14 @@ def test_an_activation_that_is_not_there_is_an_error() -> None:
         op_program("FusedGemm", [ramp((5, 7)), ramp((7, 4))], {"activation": "Softmax"}, **MICROSOFT)
 
 
+@pytest.mark.parametrize("trans", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fused_matmul_of_a_vector(dtype: str, trans: int) -> None:
+    vector, left, right = ramp((7,), dtype), ramp((3, 5, 7), dtype), ramp((3, 7, 9), dtype)
+    check_op("FusedMatMul", vector, right, expected=vector @ right, constants=(1,), atol=1e-5, transA=trans, **MICROSOFT)
+    check_op("FusedMatMul", left, vector, expected=left @ vector, constants=(1,), atol=1e-5, transB=trans, **MICROSOFT)
+
+
 @pytest.mark.parametrize(("transA", "transB"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("batch", [0, 1])
 def test_fused_matmul(transA: int, transB: int, batch: int) -> None:

@@ -147,6 +147,20 @@ def test_masks_and_biases_of_attention() -> None:
     check("Attention", *projection(5), padding(BATCH, 5), None, ramp((BATCH, HEADS, 5, 5)))
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_mask_of_one_column_masks_nothing(rows: int) -> None:
+    past = ramp((2, BATCH, HEADS, PAST, SIZE))
+    for mask in (np.zeros((BATCH, 1), np.int32), np.zeros((1, 1), np.int32)):
+        check("Attention", *projection(rows), mask)
+        check("Attention", *projection(rows), mask, past, outputs=2)
+
+
+@pytest.mark.parametrize("ends", [(999, 3), (5, 6, -3, 0), (2, 5, 9, -9), (2**31 - 1, 1)])
+def test_lengths_beyond_the_keys_are_those_of_all(ends: tuple[int, ...]) -> None:
+    check("Attention", *projection(5), np.array(ends, np.int32))
+    check("MultiHeadAttention", *qkv(5, 5), None, np.array(ends[:BATCH], np.int32))
+
+
 def test_the_projections_bias_is_optional() -> None:
     x, w, bias = projection(5)
     [want] = run_op("Attention", [x, w, bias * 0], {"num_heads": HEADS}, **HOW)
@@ -187,7 +201,13 @@ def test_caches_that_do_not_fit_are_refused() -> None:
         ),
         ("Attention", [ramp((2, 5, 7)), *projection(5)[1:]], {}, "weights, .* is 10, but I is 7"),
         ("Attention", [*projection(5)[:2], ramp((5,))], {}, "bias, .* is 5, but W is 36"),
-        ("Attention", [*projection(5), padding(3, 5)], {}, "mask_index, .* is 3, but B is 2"),
+        ("Attention", [*projection(5), padding(3, 5)], {}, "mask_index, .* is 3; it should be 1 or 2"),
+        (
+            "Attention",
+            [*projection(5), np.array([-4, 5], np.int32)],
+            {},
+            "the end of the keys of sample 0 is -4, expected 0 or more",
+        ),
         ("Attention", [*projection(5), np.ones(3, np.int32)], {}, "a mask of 3 lengths for a batch of 2"),
         (
             "Attention",

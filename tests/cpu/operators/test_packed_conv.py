@@ -48,11 +48,18 @@ def test_requests(taps: int, dilation: int, biased: bool, activation: str, dtype
     check([*inputs, np.array([2, 1, 9], np.int32)], 3, activation=activation, dilation=dilation, state_update_capacity=4)
 
 
-@pytest.mark.parametrize("offsets", [(0, 4, 2, 9), (1, 2, 4, 9), (0, 1, 4, 8), (0, 4, 4, 9), (0, -3, 4, 9), (0, 4, 400, 9)])
+@pytest.mark.parametrize("offsets", [(0, 0, 4, 9), (0, 4, 4, 9), (0, 9, 9, 9)])
+def test_requests_without_tokens_keep_their_state(offsets: tuple[int, ...]) -> None:
+    inputs = operands(3)
+    inputs[2] = np.array(offsets, np.int32)
+    check([*inputs, np.array([2, 1, 9], np.int32)], 3, state_update_capacity=4)
+
+
+@pytest.mark.parametrize("offsets", [(0, 4, 2, 9), (1, 2, 4, 9), (0, 1, 4, 8), (0, -3, 4, 9), (0, 4, 400, 9)])
 def test_offsets_that_are_no_requests(offsets: tuple[int, ...]) -> None:
     inputs = operands(3)
     inputs[2] = np.array(offsets, np.int32)
-    with pytest.raises(InvalidArgument, match="of 9 tokens; expected one or more tokens, in order"):
+    with pytest.raises(InvalidArgument, match="of 9 tokens; expected ranges in order"):
         run_op("VarlenCausalConvWithState", inputs, {}, outputs=2, **HOW)
 
 

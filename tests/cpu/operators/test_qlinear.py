@@ -62,11 +62,10 @@ def test_unary(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize(("axis", "opset"), [(-1, 13), (1, 13), (1, 12)])
-def test_softmax(axis: int, opset: int, dtype: str) -> None:
-    inputs = [full((2, 3, 14), dtype), *parameters(0.03, 10, dtype), *parameters(1 / 256, 0, dtype)]
-    [want] = ort_op("QLinearSoftmax", inputs, {"axis": axis, "opset": opset}, outputs=[dtype], **MICROSOFT)
-    [got] = run_op("QLinearSoftmax", inputs, {"axis": axis, "opset": opset}, **MICROSOFT)
-    assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
+@pytest.mark.parametrize("scale", [1 / 256, 0.0059, 0.6])
+def test_softmax(scale: float, axis: int, opset: int, dtype: str) -> None:
+    inputs = [full((2, 3, 14), dtype), *parameters(0.03, 10, dtype), *parameters(scale, 0, dtype)]
+    check("QLinearSoftmax", inputs, dtype, [1, 2, 3, 4], axis=axis, opset=opset)
 
 
 @pytest.mark.parametrize("channels_last", [0, 1])
@@ -77,6 +76,14 @@ def test_pools(dtype: str, channels_last: int) -> None:
     window = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "channels_last": channels_last}
     check("QLinearAveragePool", inputs, dtype, [1, 2, 3, 4], strides=[2, 1], **window)
     check("QLinearAveragePool", inputs, dtype, [1, 2, 3, 4], count_include_pad=1, **window)
+
+
+@pytest.mark.parametrize("zero", [0, 2, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_halves_of_pools_are_rounded_with_the_zero_point(dtype: str, zero: int) -> None:
+    inputs = [ramp((1, 1, 90), dtype), *parameters(1, 0, dtype), *parameters(1, zero, dtype)]
+    want = ort_op("QLinearAveragePool", inputs, {"kernel_shape": [2]}, outputs=[dtype], **MICROSOFT)
+    check_op("QLinearAveragePool", *inputs, expected=want, constants=(1, 2, 3, 4), kernel_shape=[2], **MICROSOFT)
 
 
 def test_concat_takes_over_what_has_the_result_s_scale() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import assert_close, ramp, run_op
 from tests.cpu.operators.test_integer_matmul import full
 from tests.cpu.ort import ort_op
@@ -67,9 +66,25 @@ def test_rows_that_have_ended_count_where_they_do_in_onnxruntime(wanted: tuple[i
         assert_close(mine, theirs, 1e-5, 1e-6, str(wanted))
 
 
-def test_weights_must_be_constant() -> None:
-    with pytest.raises(NotSupported, match="takes constant weights"):
-        run_op("DynamicQuantizeLSTM", inputs(1, 1), {"hidden_size": H}, **MICROSOFT)
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("columns", [False, True], ids=["one scale", "scales of columns"])
+@pytest.mark.parametrize("constants", [(), (1, 2), (8, 9, 10, 11), (1, 9)], ids=str)
+def test_weights_may_be_feeds(constants: tuple[int, ...], columns: bool, direction: str) -> None:
+    given = inputs(2 if direction == "bidirectional" else 1, 3, columns)
+    for dtype in ("int8", "uint8"):
+        zeros = 0 if columns else 3 if dtype == "int8" else 130  # onnxruntime takes others of columns as an error
+        for index in (1, 2, 9, 11):
+            array = given[index]
+            assert array is not None
+            given[index] = array.astype(dtype) if index < 3 else np.full(array.shape, zeros, dtype)
+        check(given, [*constants], direction=direction)
+
+
+def test_scales_of_a_direction_and_of_columns_go_together() -> None:
+    given = inputs(2, 2)
+    given[10:12] = inputs(2, 2, columns=True)[10:12]
+    for constants in (WEIGHTS, []):
+        check(given, constants, direction="bidirectional")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +93,8 @@ def test_weights_must_be_constant() -> None:
         (1, full((1, INPUT, 4 * H - 1), "int8"), InvalidArgument, r"W, .* is 27, but 4\*hidden_size is 28"),
         (2, full((1, H, 5 * H), "int8"), InvalidArgument, r"R, .* is 35, but 4\*hidden_size is 28"),
         (1, full((2, INPUT, 4 * H), "int8"), InvalidArgument, "W, .* is 2, but directions is 1"),
-        (8, ramp((1, 3), low=0.01), NotSupported, r"input 8 \(1, 3\), expected \(1,\) or \(1, 28\)"),
-        (11, np.zeros(4 * H, np.int8), NotSupported, r"input 11 \(28,\), expected \(1,\) or \(1, 28\)"),
+        (8, ramp((1, 3), low=0.01), InvalidArgument, "input 8 does not fit directions and gates: 3 against 28"),
+        (11, np.zeros(4 * H, np.int8), InvalidArgument, "input 11 does not fit directions and gates: 28 against 1"),
     ],
 )
 def test_weights_and_scales_that_do_not_fit_are_refused(index: int, given: Array, error: type[Exception], message: str) -> None:

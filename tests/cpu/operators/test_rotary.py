@@ -29,6 +29,13 @@ def test_microsofts_matches_onnxruntime(rank: int, ids: Array, attributes: dict[
     check_op("RotaryEmbedding", *inputs, domain=MICROSOFT, opset=1, expected=want, **attributes)
 
 
+def test_packed_batches_are_longer_than_the_caches() -> None:
+    inputs = [ramp((1, 6, 24)), np.array([[0, 1, 2, 0, 1, 0]]), *caches(3, 2)]
+    attributes = {"num_heads": 3, "rotary_embedding_dim": 4, "is_packed_batching": 1}
+    want = ort_op("RotaryEmbedding", inputs, attributes, opset=1, domain=MICROSOFT)
+    check_op("RotaryEmbedding", *inputs, domain=MICROSOFT, opset=1, expected=want, **attributes)
+
+
 @pytest.mark.parametrize(
     ("ids", "where"),
     [(np.where(IDS == 9, 10, IDS), "10, of row 2 of sample 0"), (np.where(IDS == 8, -1, IDS), "-1, of row 4 of sample 1")],
@@ -62,7 +69,6 @@ def test_what_does_not_fit_is_named(inputs: list[Array], attributes: dict[str, i
     ("inputs", "attributes", "message"),
     [
         ([X, ints(3, 4), *caches(10, 4)], {}, "position_ids, .* is 2[,;] it should be 1"),
-        ([X, IDS, *caches(10, 4)], {"is_packed_batching": 1}, "is_packed_batching"),
         ([FLAT, ints(0), *caches(10, 0)], {}, "24 columns do not make 0 heads|0 heads"),
         ([FLAT, ints(), *caches(10, 4)], {}, "position_ids, .* is 0[,;] it should be 1"),
         ([FLAT, ints(0), ramp((12,)), ramp((12,))], {}, "cos_cache, .*has rank 1"),

@@ -73,6 +73,16 @@ def test_nothing_cannot_be_continued() -> None:
         program([np.zeros((0, 3), np.float32)])
 
 
+@pytest.mark.parametrize(("size", "pads"), [(0, (-1, 1)), (0, (2, -2)), (2, (-3, 3)), (2, (-3, 5)), (2, (2, -3))], ids=str)
+def test_what_is_cut_may_be_more_than_there_is(size: int, pads: tuple[int, int]) -> None:
+    for shape, more in (((size,), pads), ((2, size), (0, pads[0], 0, pads[1]))):
+        x = ramp(shape, low=1, high=2)
+        before, after = max(pads[0], 0), max(pads[1], 0)
+        wide = np.pad(x, [(0, 0)] * (len(shape) - 1) + [(before, after)])
+        want = wide[..., max(-pads[0], 0) : wide.shape[-1] - max(-pads[1], 0)]
+        check_op("Pad", x, ints(*more), constants=[1], expected=want)
+
+
 @pytest.mark.parametrize("pads", [(-2, 0, -1, 0), (-2, -3, -1, -1)], ids=["one axis", "two, whose product is a size"])
 def test_what_is_cut_to_less_than_nothing_is_refused(pads: tuple[int, ...]) -> None:
     program = op_program("Pad", [ramp((2, 3)), ints(*pads)])

@@ -168,8 +168,8 @@ def dynamic_time_warping(op: Op) -> list[Info]:
 
 @microsoft_rule("BifurcationDetector")
 def bifurcation_detector(op: Op) -> list[Info]:
-    """Tokens and the position of a match."""
-    return [op.tensor(op.dtype(0), (op.fresh(),)), op.tensor(op.dtype(0), (1,))]
+    """Tokens, and the position of a match in the shape of the position before."""
+    return [op.tensor(op.dtype(0), (op.fresh(),)), op.tensor(op.dtype(0), op.shape(2))]
 
 
 @microsoft_rule("IsAllFinite", types=("bool",))

@@ -1,7 +1,6 @@
 """Attention and MultiHeadAttention of com.microsoft, and its form for decoders: biases of projections, padding masks, the past."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -66,7 +65,7 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
         k, v = _join_both(op, earlier, k, v)
-    masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
+    masked = _mask(op, mask, bias, (batch, heads, rows), before + rows, ignores_columns=True)
     right = 0 if op.attr("unidirectional", 0) else -1
     rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
@@ -292,9 +291,11 @@ def follow_beams(
 
 
 # --- Masks
-def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
+def _mask(
+    op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim, *, ignores_columns: bool = False
+) -> Mask:
     """Return the sum of input `bias` and of `mask_filter_value` for keys that input `padding` masks."""
-    given = _padding(op, padding, (wanted[0], wanted[2], total)) if op.has(padding) else None
+    given = _padding(op, padding, (wanted[0], wanted[2], total), ignores_columns) if op.has(padding) else None
     if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
     added = bias_of(op, bias, (*wanted, total))
@@ -313,10 +314,11 @@ def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
     return bias
 
 
-def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tensor:
+def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim], ignores_columns: bool) -> Tensor:
     """Return (B, 1, 1 or S, T) floats of a padding mask (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of valid keys.
 
     `wanted` is B, S and T. A mask (3 B + 2,) has ends and the starts of packed sequences; only the ends are used, as in onnxruntime.
+    `ignores_columns`: a mask (B or 1, 1) masks nothing.
     """
     mask, dtype, (batch, _, total) = op.input(index), op.info().dtype, wanted
     assert dtype is not None
@@ -325,42 +327,41 @@ def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tens
     if rank not in (1, 2, 3):
         raise op.reject(f"a mask of rank {rank}")
     if rank > 1:
-        op.agree(mask.shape, wanted if rank == 3 else (batch, total), "the mask does not fit queries and keys")
-        made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
-        op.emit(mask_bias, [mask, made], n=made.size, value=value)
+        ignored = equal(mask.shape[1], 1) if rank == 2 and ignores_columns else 0
+        column = (select(equal(mask.shape[0], 1), 1, batch), 1)
+        keys = tuple(select(ignored, one, full) for one, full in zip(column, (batch, total), strict=True))
+        op.agree(mask.shape, wanted if rank == 3 else keys, "the mask does not fit queries and keys")
+        made = op.temporary(dtype, (batch, 1, wanted[1] if rank == 3 else 1, total))
+        op.emit(mask_bias, [mask, made], n=made.size, ignored=ignored, value=value)
         return made
     starts = equal(mask.shape[0], 2 * batch)
     fits = select(equal(mask.shape[0], batch), 1, equal(mask.shape[0], 3 * batch + 2))
     op.require(select(starts, 1, fits), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
-    given: dict[str, Any] = {"batch": batch, "total": total, "starts": starts}
-    op.emit(limits, [mask, made], **given, value=value, message=partial(_no_key, index))
+    op.emit(limits, [mask, made], batch=batch, total=total, starts=starts, value=value, message=_negative_end)
     return made
 
 
-def _no_key(index: int, failure: "Failure") -> str:
-    return failure.outside("the end or start", 0, 0, failure.scalar("total") + 1, index)
+def _negative_end(failure: "Failure") -> str:
+    return f"the end of the keys of sample {failure.at} is {failure.element(0, failure.at)}, expected 0 or more"
 
 
 @native
-@extents(mask="n", y="n")
-def mask_bias(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> int:
-    """y = 0 where the mask is positive, else `value`."""
+@extents(mask="select(ignored, 0, n)", y="n")
+def mask_bias(mask: Ptr, y: Ptr, n: int, ignored: int, value: float, part: int, parts: int) -> int:
+    """y = 0 where the mask is positive or `ignored`, else `value`."""
     for i in span(n, part, parts):
-        y[i] = like(y, 0) if mask[i] > 0 else like(y, value)
+        y[i] = like(y, 0) if ignored or mask[i] > 0 else like(y, value)
     return OK
 
 
 @native
 @extents(ends="batch + select(starts, batch, 0)", y="batch * total")
 def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float, part: int, parts: int) -> int:
-    """y[b, t] = 0 for t below ends[b], if `starts` from ends[batch + b] on; elsewhere `value`."""
+    """y[b, t] = 0 for t below ends[b], if `starts` from ends[batch + b] on; elsewhere `value`. Ends may lie beyond the keys."""
     for b in span(batch, part, parts):
-        first = int(read_once(ends, batch + b)) if starts else 0
-        last = int(read_once(ends, b))
-        if first < 0 or first > total:
-            return failure_status(INDEX_OUT_OF_RANGE, batch + b)
-        if last < 0 or last > total:
+        first, last = int(ends[batch + b]) if starts else 0, int(ends[b])
+        if last < 0:
             return failure_status(INDEX_OUT_OF_RANGE, b)
         for t in range(total):
             y[b * total + t] = like(y, 0) if first <= t < last else like(y, value)

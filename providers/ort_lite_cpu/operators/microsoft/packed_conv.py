@@ -78,7 +78,7 @@ def convolve_packed(
     for request in span(g.requests, part, parts):
         start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
         first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-        if start < 0 or end <= start or end > g.tokens or first or last:
+        if start < 0 or end < start or end > g.tokens or first or last:
             return failure_status(INDEX_OUT_OF_RANGE, request)
         for t in range(start, end):
             p = t * channels
@@ -137,4 +137,4 @@ def varlen_causal_conv_with_state(op: NodeLowering) -> None:
 
 def _misfit(failure: "Failure") -> str:
     start, end = failure.element(2, failure.at), failure.element(2, failure.at + 1)
-    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected one or more tokens, in order"
+    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected ranges in order"

@@ -6,6 +6,8 @@ operator documentation, QLinearAdd-1 and so on.
 
 from functools import partial
 
+import numpy as np
+
 from ort_lite.dtypes import DType
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -19,6 +21,7 @@ from ort_lite_cpu.operators.quantization import (
     formula,
     parameter,
     quantize,
+    requantize,
 )
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, emit_softmax
@@ -86,11 +89,20 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
-    """Emit QLinearSoftmax. Attribute `opset` says if rows are an axis, as since 13, or all that lies from it on."""
+    """Emit QLinearSoftmax. Attribute `opset` says if rows are an axis, as since 13, or all that lies from it on.
+
+    As in onnxruntime, the quotient of 1 and the result's scale is rounded down.
+    """
     x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
-    _finish(op, y, 3)
+    scale = _one(op, 3)
+    steps = (
+        float(np.floor(np.float32(1 / scale)))
+        if isinstance(scale, float)
+        else formula("floor(like({x}, 1) / {x})", scale).tensor()
+    )
+    requantize(y, steps, _zero(op, 4), _dtype(op)).define(op)
 
 
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
@@ -104,7 +116,7 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
-    """Compute AveragePool of quantized values. Spec: onnxruntime QLinearAveragePool-1."""
+    """Compute AveragePool of quantized values. Halves are rounded with the zero point. Spec: onnxruntime QLinearAveragePool-1."""
     x = dequantize(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
     x = op.store(x, channels_last(len(x.shape)))
     shape = op.info().shape
@@ -113,7 +125,10 @@ def qlinear_average_pool(op: NodeLowering) -> None:
         shape = (shape[0], shape[-1], *shape[1:-1])
     y = op.builder.new("float32", shape, x.perm)
     emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
-    _finish(op, _own_order(op, y), 3)
+    zero = _zero(op, 4)
+    text = f'quantize({{x}} / {{scale}} + {{zero}}, {{none}}, "{NATIVE_TYPES[_dtype(op)]}")'
+    away = 0.0 if zero is None else as_float(zero) if isinstance(zero, Tensor) else zero
+    formula(text, _own_order(op, y), scale=_one(op, 3), zero=away, none=0.0).define(op)
 
 
 def _channels_last(op: NodeLowering) -> Tensor:

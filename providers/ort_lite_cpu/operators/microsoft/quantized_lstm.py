@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     OK,
@@ -23,13 +22,25 @@ from ort_lite.native.lang import (
     shift,
     span,
 )
+from ort_lite.shapes import product
 from ort_lite_cpu.costs import linear_work
-from ort_lite_cpu.kernels.gemm.byte_tile import dot_tile
-from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
+from ort_lite_cpu.kernels.gemm.byte_tile import DotTile, dot_tile
+from ort_lite_cpu.kernels.gemm.integer import FLIPS, Unpacked, integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_product import ByteOperands, Matrices, Rescale, pack_constant, quotient, rescale_tensor
+from ort_lite_cpu.operators.integer_product import (
+    ByteOperands,
+    Matrices,
+    Packed,
+    Rescale,
+    expand,
+    pack_constant,
+    pack_later,
+    quotient,
+    rescale_tensor,
+)
 from ort_lite_cpu.operators.quantization import emit_dynamic, quantize
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
 from ort_lite_cpu.registry import operator
@@ -172,11 +183,12 @@ class QuantizedLayer(Layer):
 
     def _check_weights(self) -> None:
         """Require as many scales and zero points as the layer has."""
-        op, columns = self.op, self.gates * self.size
+        op, shape = self.op, (self.directions, self.gates * self.size)
         for parameter in (W_SCALE, W_ZERO, R_SCALE, R_ZERO):
-            own = self._constant(parameter).shape
-            if own not in ((self.directions,), (self.directions, columns)):
-                raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
+            own = op.raw(parameter).shape
+            if len(own) not in (1, 2):
+                raise op.reject(f"input {parameter} of rank {len(own)}")
+            op.agree(own, shape[: len(own)], f"input {parameter} does not fit directions and gates")
 
     def _until_longest(self) -> Tensor:
         """Return x with zeros that do not affect its scale after the end of the longest sequence."""
@@ -193,34 +205,74 @@ class QuantizedLayer(Layer):
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
         """Return x @ W[direction], (steps * batch, gates * size), without the bias, which the kernel adds."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
-        w, zeros = self._constant(W), self._constant(W_ZERO)
-        packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}", dot_tile(op.target, self.held.dtype))
-        factors = ByteOperands(self.held, self.zero, packed, Matrices(1, rows, columns, w.shape[1]), (rows, columns))
-        factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
+        w, zeros, tile = op.constant(W), op.constant(W_ZERO), dot_tile(op.target, self.held.dtype)
+        if w is None or zeros is None:
+            packed = self._pack_later(W, direction, tile)
+        else:
+            packed = pack_constant(op, w[direction], zeros[direction], w, f"W {direction}", tile)
+        factors = ByteOperands(self.held, self.zero, packed, Matrices(1, rows, columns, op.raw(W).shape[1]), (rows, columns))
+        factor = quotient(op, [self.scale, self._row(W_SCALE, direction)])
         return rescale_tensor(op, factors, Rescale("float32", factor))
+
+    def _recurrence(self, direction: int) -> Tensor:
+        """Return R[direction] less its zero points as panels of pairs."""
+        op, width = self.op, integer_tile(self.op.target).columns
+        r, known = op.constant(R), op.constant(R_ZERO)
+        if r is None or known is None:
+            return self._pack_later(R, direction, None).panels
+        zeros = known[direction].astype(np.int16)
+        return op.pack(
+            r, f"R {direction} {width} {zeros.tobytes()!r}", lambda: pairs(r[direction].astype(np.int16) - zeros, width)
+        )
+
+    def _pack_later(self, index: int, direction: int, tile: DotTile | None) -> Packed:
+        """Return the weights of a direction, packed at run time."""
+        b, zeros = self._row(index, direction), self._row(W_ZERO if index == W else R_ZERO, direction)
+        (k, n), columns = b.shape, len(zeros.shape)
+        dims: dict[str, Any] = {"batch": 1, "k": k, "n": n, "inner": k, "zero_batch": 0, "zero_column": columns}
+        steps: dict[str, Any] = {"step": k * n, "inner_step": n, "outer_step": 0, "column": 1}
+        g = Unpacked(**dims, **steps, flip=FLIPS[b.dtype])
+        return pack_later(self.op, b, zeros, None, g, tile)
+
+    def _row(self, index: int, direction: int) -> Tensor:
+        """Return row `direction` of an input."""
+        op, constant = self.op, self.op.constant(index)
+        if constant is not None:
+            return op.array(constant[direction])
+        given = op.input(index)
+        own = given.shape[1:]
+        if self.directions == 1:
+            return op.view(given, own)
+        made, size = op.temporary(given.dtype, own), product(own)
+        emit_strided_copy(op, given, made, (size,), (1,), (1,), direction * size)
+        return made
 
     def emit_lstm(self, direction: int) -> None:
         """Emit one direction of the LSTM, and its final states."""
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
-        whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
-        form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
-        r = op.pack(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
-        factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
+        scale, known = self._row(R_SCALE, direction), op.constant(R_SCALE)
+        if known is not None:
+            scale = op.array(np.broadcast_to(known[direction], (columns,)).astype(np.float32))
+        factor = expand(op, scale, scale.shape, (columns,))
         states, scratch = self.start(direction, 5, 6), op.temporary("int32", (columns + (self.size + 1) // 2,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
-        operands = [self.product(direction, bias), r, factor, scratch, bias, peephole, op.optional(4), states, self.y]
+        operands = [
+            self.product(direction, bias),
+            self._recurrence(direction),
+            factor,
+            scratch,
+            bias,
+            peephole,
+            op.optional(4),
+            states,
+            self.y,
+        ]
         d = QuantizedDirection(*self.direction(direction), op.options.threads, tile.vectors, tile.lanes)
         act = self.cell_functions(direction)
         work = self.steps * self.batch * linear_work(columns * self.size, PRODUCT)
         op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=work, serial=True)  # a step needs the one before
         self.finish(1, direction, states)
         self.finish(2, direction, states, 1)
-
-    def _constant(self, index: int) -> Array:
-        array = self.op.constant(index)
-        if array is None:
-            raise self.op.reject("takes constant weights, scales and zero points")
-        return array
 
 
 @operator("DynamicQuantizeLSTM", domain="com.microsoft", types=frozenset({"float32"}))

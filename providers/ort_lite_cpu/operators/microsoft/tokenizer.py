@@ -169,10 +169,11 @@ class _Between:
         return self._pace.beside(self._split_by, data, kind) if kind.is_costly(data) else self._split_by(data, kind)
 
     def _split_by(self, data: bytes, pattern: TextPattern) -> list[str]:
+        """Return the pieces between matches. As in onnxruntime, an empty match is a separator of one character."""
         pieces, start = [], 0
         for begin, end in pattern.find_all(data, self._pace):
             pieces.append(decode(data[start:begin]))
-            start = end
+            start = end if begin < end else after(data, begin)
         return [*pieces, decode(data[start:])]
 
 
