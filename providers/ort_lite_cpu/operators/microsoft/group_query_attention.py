@@ -100,6 +100,8 @@ def _check(op: NodeLowering) -> None:
     if op.has(3) != op.has(4):
         raise op.reject("a past of keys without values, or of values without keys")
     window, causal = op.attr("local_window_size", -1), op.attr("causal", 1)
+    if causal not in (0, 1):
+        raise op.reject(f"causal {causal}, expected 0 or 1")
     if window > 0 and not causal:
         raise op.reject("local_window_size without causal, which it needs")
     if op.has(PADDED) and not (op.has(3) and causal):
@@ -119,7 +121,8 @@ def _sizes(op: NodeLowering, queries: Shape, fresh: Dim, total: Dim, later: Dim)
     """Return the sizes that places follow from. Requires them to fit each other."""
     rows, before = queries[2], op.raw(3).shape[2] if op.has(3) else 0
     window, evicts, padded = op.attr("local_window_size", -1), _evicts(op), op.has(PADDED)
-    same_rows = equal(fresh, rows)
+    lengths, same_rows = op.raw(5).size, equal(fresh, rows)
+    op.require(equal(lengths, queries[0]), "{0} elements of seqlens_k for a batch of {1}", lengths, queries[0])
     shares = 0 if evicts or padded else equal(fresh, 0)
     op.require(select(same_rows, 1, shares), "{0} new rows of keys for {1} rows of queries", fresh, rows)
     if evicts:
