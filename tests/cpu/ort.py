@@ -22,10 +22,11 @@ def ort_op(
     outputs: Sequence[str] = ("float32",),
     threads: int = 1,
     constants: Sequence[int] = (),
+    api: Any = onnxruntime,
 ) -> list[Any]:
     """Return its outputs, of the element types `outputs` ("" for one that is left out), without optimisations.
 
-    `constants`: positions of inputs that are initialisers.
+    constants: positions of inputs that are initialisers. api: the runtime, onnxruntime or ort_lite.
     """
     names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
     given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
@@ -43,11 +44,11 @@ def ort_op(
     model = helper.make_model(
         helper.make_graph([node], "g", infos, results, initializers), opset_imports=imports, ir_version=10
     )
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = api.SessionOptions()
+    options.graph_optimization_level = api.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = api.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, given))
 
 

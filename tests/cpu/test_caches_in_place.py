@@ -27,8 +27,9 @@ SCATTER = f"""{HEAD} (float[1,{LENGTH},2] past, float[1,R,2] x, int64[1] at) => 
 LINKS = {"pk": "nk", "pv": "nv"}
 
 
-def attention(outputs: str = "", nodes: str = "") -> ort_lite.InferenceSession:
-    return session(ATTENTION.replace("MORE_OUTPUTS", outputs).replace("MORE_NODES", nodes))
+def attention(outputs: str = "", nodes: str = "", type_: str = "float") -> ort_lite.InferenceSession:
+    text = ATTENTION.replace("float[", f"{type_}[")
+    return session(text.replace("MORE_OUTPUTS", outputs).replace("MORE_NODES", nodes))
 
 
 def session(text: str) -> ort_lite.InferenceSession:
@@ -55,13 +56,14 @@ def bind(made: ort_lite.InferenceSession, keys: OrtValue, values: OrtValue) -> A
     return binding
 
 
-def test_only_the_new_rows_of_a_bound_cache_are_written() -> None:
-    made = attention()
-    keys, values = (OrtValue.ortvalue_from_numpy(cache(np.nan)) for _ in range(2))
+@pytest.mark.parametrize("type_", ["float", "float16"])
+def test_only_the_new_rows_of_a_bound_cache_are_written(type_: str) -> None:
+    made, dtype = attention(type_=type_), {"float": np.float32, "float16": np.float16}[type_]
+    keys, values = (OrtValue.ortvalue_from_numpy(cache(np.nan).astype(dtype)) for _ in range(2))
     binding = bind(made, keys, values)
-    expected = {"pk": cache(), "pv": cache()}
+    expected = {name: cache().astype(dtype) for name in LINKS}
     for position, rows in ((0, 3), (3, 1), (4, 1), (5, 2)):
-        feed = step(position, rows)
+        feed = {name: x.astype(dtype) if name in "qkv" else x for name, x in step(position, rows).items()}
         for name, array in feed.items():
             binding.bind_cpu_input(name, array)
         binding.run()

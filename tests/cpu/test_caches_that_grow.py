@@ -33,6 +33,7 @@ ATTENTIONS = {
 LINKS = {"pk": "nk", "pv": "nv"}
 CASES = [(kind, "float", batch) for kind in ATTENTIONS for batch in (1, 3)] + [
     ("Attention", "float16", 3),
+    ("GroupQueryAttention", "float16", 3),
     ("Attention", "double", 1),
 ]
 

@@ -1,5 +1,7 @@
 """Attention, and parts that its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
+from collections.abc import Mapping
+
 from ort_lite.dtypes import DType, to_onnx
 from ort_lite.shapes import equal, floordiv, same, select
 from ort_lite.shapes.dims import Shape
@@ -111,18 +113,15 @@ def attention(op: NodeLowering) -> None:
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = _lengths(op, q.shape[0], k.shape[2])
     rules = _rules(op, op.optional(4), lengths, half, _softmax_precision(op, half))
-    result = _target(op, 0, wide)
-    scores = _target(op, 3, wide) if op.wants(3) else None
-    v = _in_place_of(v, op.cast(v.tensor, wide))
+    result = target_of(op, 0, wide)
+    scores = target_of(op, 3, wide) if op.wants(3) else None
+    v = cast_heads(op, v, wide)
     if half:
         q, k = (_in_place_of(x, _scale(op, x, half)) for x in (q, k))
     else:
-        q, k = (_in_place_of(x, op.cast(x.tensor, wide)) for x in (q, k))
+        q, k = (cast_heads(op, x, wide) for x in (q, k))
     emit_attention(op, q, k, v, heads_of(op, result, q.shape[1]), mask, rules, scores)
-    for index, tensor in ((0, result), (3, scores)):
-        wanted = op.info(index).dtype if tensor is not None else None
-        if tensor is not None and wanted is not None and wanted != wide:
-            op.set(index, op.cast(tensor, wanted))
+    round_targets(op, {0: result, 3: scores})
 
 
 def _in_place(op: NodeLowering, index: int) -> Tensor:
@@ -200,14 +199,27 @@ def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
     return Heads(tensor, heads.shape, heads.steps, heads.at)
 
 
+def cast_heads(op: NodeLowering, heads: Heads, dtype: DType) -> Heads:
+    """Return the same heads of another element type."""
+    return _in_place_of(heads, op.cast(heads.tensor, dtype))
+
+
 def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:
     return mask if mask.dtype == "bool" else op.cast(mask, dtype)
 
 
-def _target(op: NodeLowering, index: int, dtype: DType) -> Tensor:
+def target_of(op: NodeLowering, index: int, dtype: DType) -> Tensor:
     """Return memory for an output, in the element type in which it is computed."""
     info = op.info(index)
     assert info.shape is not None
     return (
         op.output(index, _wanted_order(op) if index == 0 else None) if info.dtype == dtype else op.temporary(dtype, info.shape)
     )
+
+
+def round_targets(op: NodeLowering, targets: Mapping[int, Tensor | None]) -> None:
+    """Set outputs to memory of `target_of`, in the element types that they have."""
+    for index, tensor in targets.items():
+        wanted = op.info(index).dtype if tensor is not None else None
+        if tensor is not None and wanted is not None and wanted != tensor.dtype:
+            op.set(index, op.cast(tensor, wanted))

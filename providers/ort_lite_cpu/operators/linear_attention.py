@@ -121,7 +121,8 @@ def recur(
 def linear_attention(op: NodeLowering) -> None:
     """Emit linear attention of queries (B, T, heads * D) to keys and values (B, T, kv heads * size).
 
-    com.microsoft's may have more kv heads than heads, and fewer heads of keys than of values.
+    Inputs that the rule does not use may be there. com.microsoft's may have more kv heads than heads, and fewer heads of keys than
+    of values.
     Spec: ONNX LinearAttention-27, onnxruntime LinearAttention-1.
     """
     rule = op.attr("update_rule", "gated_delta")
@@ -129,14 +130,14 @@ def linear_attention(op: NodeLowering) -> None:
         raise op.reject(f"update_rule {rule!r}" if rule not in _RULES else "state_window")
     gated, delta = _RULES[rule]
     for index, name, needed in ((4, "decay", gated), (5, "beta", delta)):
-        if op.has(index) != needed:
-            raise op.reject(f"{name} is {'missing' if needed else 'not for'} {rule!r}")
+        if needed and not op.has(index):
+            raise op.reject(f"{name} is missing for {rule!r}")
     heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
     outs = max(heads, kv_heads)
     if min(heads, kv_heads) < 1 or outs % heads or outs % kv_heads:
         raise op.reject(f"{heads} heads of queries for {kv_heads} of keys")
     q, k, v = (op.input(index) for index in range(3))
-    past, decay, beta = (op.optional(index) for index in (3, 4, 5))
+    past, decay, beta = (op.optional(index) if wanted else None for index, wanted in ((3, True), (4, gated), (5, delta)))
     batch, steps, _ = q.shape
     size, width = floordiv(q.shape[2], heads), floordiv(v.shape[2], kv_heads)
     key_heads = _key_heads(op, k, size, kv_heads)

@@ -70,7 +70,7 @@ def draw_codes(experts: int, n: int, k: int, bits: int, size: int, zeros: int, d
     weights = random.integers(0, 256, (experts, n, k * bits // 8), dtype=np.uint8)
     blocks = -(-k // size) if size else 1
     scales = (random.uniform(0.5, 1, (experts, n, *((blocks,) if size else ()))) / 2**bits).astype(dtype)
-    shape = (experts, n, -(-blocks * bits // 8)) if blocks > 1 else (experts, -(-n * bits // 8))
+    shape = (experts, n, -(-blocks * bits // 8)) if size else (experts, -(-n * bits // 8))
     return weights, scales, random.integers(0, 256, shape, dtype=np.uint8) if zeros else None
 
 

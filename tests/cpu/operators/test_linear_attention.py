@@ -61,6 +61,25 @@ def test_microsofts_may_have_fewer_queries_or_keys_than_values(heads: tuple[int,
     check_op("LinearAttention", *inputs, domain=MICROSOFT, opset=1, outputs=2, expected=want, **attributes, **TOLERANCE)
 
 
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta"])
+def test_inputs_that_the_rule_does_not_use_are_ignored(rule: str) -> None:
+    inputs = [*operands(2, 2), ramp((2, 2, SIZE, WIDTH)), *gates("gated_delta", 2, False)]
+    attributes: dict[str, Any] = {"update_rule": rule, "q_num_heads": 2, "kv_num_heads": 2}
+    want = ort_op("LinearAttention", inputs, attributes, opset=1, domain=MICROSOFT, outputs=["float32"] * 2)
+    check_op("LinearAttention", *inputs, domain=MICROSOFT, opset=1, outputs=2, expected=want, **attributes, **TOLERANCE)
+    alone = [
+        x if x is None or used else None for x, used in zip(inputs, (1, 1, 1, 1, rule == "gated", rule == "delta"), strict=True)
+    ]
+    check_op(
+        "LinearAttention",
+        *inputs,
+        opset=27,
+        outputs=2,
+        expected=run_op("LinearAttention", alone, attributes, opset=27, outputs=2),
+        **attributes,
+    )
+
+
 def test_keys_without_numbers_leave_zeros() -> None:
     inputs = [np.zeros((2, 4, 0), np.float32)] * 2 + [ramp((2, 4, 2 * WIDTH))]
     attributes: dict[str, Any] = {"update_rule": "linear", "q_num_heads": 2, "kv_num_heads": 2, "scale": 1.0}

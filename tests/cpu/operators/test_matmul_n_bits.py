@@ -78,6 +78,11 @@ def test_a_bias_and_groups_in_another_order() -> None:
     check(ramp((3, 64)), *operands(8, 64, 32, 4, "uint8"), None, ramp((8,)), N=8, K=64, block_size=32, bits=4)
 
 
+def test_groups_may_be_those_of_whole_blocks() -> None:
+    groups = np.random.default_rng(0).permutation(np.arange(96) // 32).astype(np.int32)
+    check(ramp((3, 70)), *operands(8, 70, 32, 4, ""), groups, N=8, K=70, block_size=32, bits=4)
+
+
 def test_groups_have_zero_points_too() -> None:
     """Which onnxruntime does not look at then."""
     packed, scales = np.full((2, 2, 8), 0x99, np.uint8), np.ones((2, 2), np.float32)

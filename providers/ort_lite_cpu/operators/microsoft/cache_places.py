@@ -3,19 +3,38 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, address, failure_status, like, native, null, read_once, span
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    Ptr,
+    Static,
+    address,
+    bf16_to_f32,
+    f16_to_f32,
+    failure_status,
+    like,
+    native,
+    null,
+    read_once,
+    span,
+)
 from ort_lite.record import Record
 from ort_lite.shapes import same, select
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.attention import COUNT, DROP, KEEP, NUMBERS, OFFSET, POSITION, SKIP, TAKE, VALID
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.rooms import Rooms, rooms_of
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention_kernels import Heads, Mask
 from ort_lite_cpu.operators.rotary import HeadSteps, head_steps
+from ort_lite_cpu.types import HALVES
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.lowered import Message
+
+WIDEN = 0.05
+"""Nanoseconds of a 16-bit number that becomes a float32."""
 
 
 class PlaceSizes(NamedTuple):
@@ -151,6 +170,21 @@ def row_positions(places: Ptr, ids: Ptr, y: Ptr, batch: int, rows: int, part: in
     return OK
 
 
+@native
+@extents(
+    x="walk(g.x_at, g.batch, g.x_batch, g.heads, g.x_head, g.rows, g.x_row, g.size, 1)",
+    y="g.batch * g.heads * g.rows * g.size",
+)
+def widen_rows(x: Ptr, y: Ptr, g: HeadSteps, half: Static, part: int, parts: int) -> int:
+    """y (batch, heads, rows, size) = rows of x, of the 16-bit type `half`, as float32."""
+    for job in span(g.batch * g.heads * g.rows, part, parts):
+        i, h, b = job % g.rows, job // g.rows % g.heads, job // g.rows // g.heads
+        source = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row
+        for d in range(g.size):
+            y[job * g.size + d] = f16_to_f32(x[source + d]) if half == "float16" else bf16_to_f32(x[source + d])
+    return OK
+
+
 class BiasSizes(NamedTuple):
     """The sizes of a result (batch, heads, rows, length), and the steps of x, whose rows have `columns` columns."""
 
@@ -204,6 +238,16 @@ def append_to_cache(op: NodeLowering, output: int, past: Tensor | None, new: Hea
     op.emit(append, operands, **sizes, work=present.size // 2, over=(3, 0) if place.lent else None)
     steps = (heads * rooms.present * size, rooms.present * size, size)
     return Heads(present, (batch, heads, place.seen, size), steps)
+
+
+def widen_cache(op: NodeLowering, cache: Heads, place: CachePlace) -> Heads:
+    """Emit the rows of a cache that may count as float32, if its elements are 16-bit floats. Returns others as they are."""
+    dtype, (batch, heads, rows, size) = cache.tensor.dtype, cache.shape
+    if dtype not in HALVES:
+        return cache
+    y = op.temporary("float32", (select(place.turn, batch, 0), heads, rows, size))
+    op.emit(widen_rows, [cache.tensor, y], g=steps_in(cache, place), half=dtype, work=linear_work(y.size, WIDEN))
+    return Heads(y, cache.shape, (heads * rows * size, rows * size, size))
 
 
 def present_of(op: NodeLowering, output: int, dtype: str, shape: tuple[Dim, ...], turn: Dim) -> Tensor:

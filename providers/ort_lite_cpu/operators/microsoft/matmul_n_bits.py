@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
 from ort_lite.record import Record
-from ort_lite.shapes import ceildiv, equal, maximum, product
+from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite_cpu.costs import RATE, linear_work
 from ort_lite_cpu.kernels.gemm import codes, few_bit_dots, few_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
@@ -198,7 +198,10 @@ def _points(zeros: Array, n: int, blocks: int, bits: int) -> Array:
 
 
 def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:
-    """Require as many elements of each operand as `unpack_weights` reads, and zero points that are bits or float32."""
+    """Require as many elements of each operand as `unpack_weights` reads, and zero points that are bits or float32.
+
+    Groups may be those of whole blocks: the last ones are of no elements.
+    """
     blocks = -(-k // size)
     zeros = blocks if op.has(3) and op.raw(3).dtype == "float32" else -(-blocks * bits // 8)
     if op.has(3) and op.raw(3).dtype not in ("uint8", "float32"):
@@ -206,7 +209,8 @@ def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None
     for index, count in ((1, n * blocks * (size * bits // 8)), (2, n * blocks), (3, n * zeros), (4, k)):
         if op.has(index):
             given = op.raw(index).size
-            op.require(equal(given, count), f"input {index} has {{0}} elements, expected {{1}}", given, count)
+            fits = select(equal(given, count), 1, equal(given, blocks * size)) if index == 4 else equal(given, count)
+            op.require(fits, f"input {index} has {{0}} elements, expected {{1}}", given, count)
 
 
 def _no_block(failure: "Failure") -> str:
@@ -216,7 +220,7 @@ def _no_block(failure: "Failure") -> str:
 def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int) -> Array:
     """Return the weights, as `unpack_weights` writes them."""
     blocks = -(-k // size)
-    index = np.arange(k) // size if groups is None else groups.reshape(-1)
+    index = np.arange(k) // size if groups is None else groups.reshape(-1)[:k]
     middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
     if zeros is not None and zeros.dtype == np.uint8:
         middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
