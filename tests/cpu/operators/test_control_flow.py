@@ -537,3 +537,17 @@ def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> Non
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     (y,) = ort_lite.InferenceSession(onnx.parser.parse_model(text), options).run(None, {"x": np.ones((3, 2), np.float32)})
     assert y.tolist() == [["b"]] * 3
+
+
+def test_scan_of_opset_8_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
+    """A node of float16 is widened together with the nodes that read it."""
+    text = """<ir_version: 10, opset_import: ["": 8]> main (float16[] x, float16[] k) => (float16[] y) <float16[2] s = {1, 2}> {
+        y = Scan<num_scan_inputs=1, body = body (float16[2] row) => (float16[2] out) {
+            a = Abs(k)
+            n = InstanceNormalization(a, s, s)
+            out = Identity(row) }>("", x) }"""
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    x = np.arange(6, dtype=np.float16).reshape(1, 3, 2)
+    feeds = {"x": x, "k": np.ones((1, 2, 3), np.float16)}
+    np.testing.assert_array_equal(ort_lite.InferenceSession(onnx.parser.parse_model(text), options).run(None, feeds)[0], x)

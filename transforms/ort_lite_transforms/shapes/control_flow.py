@@ -181,10 +181,9 @@ def _check_scan(op: Op, scanned: int, stacked: int) -> None:
                 raise op.error(f"{what} {list(given)} should be 0 or 1 each")
 
 
-def _infer_types(op: Op, body: Graph, states: int) -> None:
-    """Infer the types in the body of a Scan where the rank of an input that it scans is not known, and with it no slice."""
-    infos = [op.info(k) for k in range(len(op.inputs))]
-    if any(info.shape is None for info in infos[states:]):
+def _infer_types(op: Op, body: Graph, infos: Sequence[Info], whole: int = 0) -> None:
+    """Infer the types in the body of a Scan where the rank of an input that it slices, one behind the `whole` ones, is not known."""
+    if any(info.shape is None for info in infos[whole:]):
         op.body(body, [UNKNOWN if info.dtype is None else Info(TensorType(info.dtype, None)) for info in infos], certain=False)
 
 
@@ -196,7 +195,7 @@ def scan(op: Op) -> list[Info]:
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - scanned
     _check_scan(op, scanned, len(op.node.outputs) - states)
-    _infer_types(op, body, states)
+    _infer_types(op, body, [op.info(k) for k in range(len(op.inputs))], states)
     in_axes = op.attr("scan_input_axes") or [0] * scanned
     lengths, slices = [], []
     for index, axis in enumerate(in_axes, states):
@@ -220,6 +219,7 @@ def scan_with_batch_axis(op: Op) -> list[Info]:
     _check_outputs(op, body, len(op.node.outputs))
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - 1 - scanned
+    _infer_types(op, body, [op.info(k) for k in range(1, len(op.inputs))])
     batch, lengths = op.shape(1)[0], [op.shape(k)[1] for k in range(states + 1, len(op.inputs))]
     start = [op.tensor(op.dtype(k), op.shape(k)[1:]) for k in range(1, states + 1)]
     slices = [op.tensor(op.dtype(k), op.shape(k)[2:]) for k in range(states + 1, len(op.inputs))]
