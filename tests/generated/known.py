@@ -102,11 +102,6 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
 
 
-def first_output(site: Site, mismatch: Mismatch) -> bool:
-    """The first output of the node differs."""
-    return bool(mismatch.path[0] == 0)
-
-
 def has_nan(site: Site, mismatch: Mismatch) -> bool:
     """The first input holds NaN."""
     value = site.operand(0)

@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 
 from ort_lite.dtypes import from_numpy
-from tests.generated.comparison import Mismatch, mismatches, only_form
-from tests.generated.conditioning import Conditioning, RecurrentConditioning
+from tests.generated.comparison import EPSILON, Mismatch, mismatches, only_form
+from tests.generated.conditioning import Conditioning, InnerConditioning
 from tests.generated.defects import crash
 from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
+from tests.generated.ports import find_port
 from tests.generated.verdict import Difference
 from tests.generated.walk import Site, Values, feeds, reads, single, sites
 from tests.operator_traits import traits_of
@@ -24,9 +25,6 @@ CONDITIONING = "conditioning"
 ORACLES: Mapping[str, Callable[[onnx.ModelProto, Feeds], Answer]] = {ONNXRUNTIME: of_onnxruntime, REFERENCE: of_reference}
 IN_FLOAT32 = "onnxruntime in float32"
 """Asked where neither has an operator in its own type."""
-
-
-_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
 
 class NodeJudge:
@@ -97,10 +95,12 @@ class NodeJudge:
     def _inner_conditioning(self, model: onnx.ModelProto, operands: Feeds, mismatch: Mismatch) -> str:
         """Explain a difference by roundings inside of a node, which the movement of its operands does not show."""
         node = model.graph.node[0]
-        if node.op_type not in _RECURRENT or node.domain:
+        opset = next((one.version for one in model.opset_import if one.domain == node.domain), 1)
+        if mismatch.where is None or find_port(node.domain, node.op_type, opset) is None:
             return ""
-        dtype = from_numpy(self.values[node.input[0]].dtype)
-        return CONDITIONING if RecurrentConditioning(model, operands, dtype).explains(mismatch) else ""
+        dtype = from_numpy(mismatch.got.dtype)
+        inner = InnerConditioning(model, operands, dtype if dtype in EPSILON else "float32")
+        return CONDITIONING if inner.explains(mismatch) else ""
 
 
 def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:

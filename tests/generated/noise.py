@@ -1,6 +1,6 @@
 """A session in which every float between two nodes moves by units in the last place, as roundings move it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +8,7 @@ import onnx
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, SessionOptions
 from ort_lite.dtypes import FLOATS, Array, from_numpy
-from ort_lite.graph import Graph, Node, Value
+from ort_lite.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import inline_functions
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.inference.annotate import annotate
@@ -21,6 +21,8 @@ from tests.operator_traits import traits_of
 DOMAIN = "tests.generated"
 _SCALES = (8, 10)
 """The inputs of DynamicQuantizeLSTM that are scales of weights."""
+_FACTORS = ("coefficients", "support_vectors")
+"""Attributes by which nodes of ai.onnx.ml multiply: moved, they move each product, whatever the type of the other factor is."""
 
 
 class Noise:
@@ -41,13 +43,10 @@ class Noise:
             moved: Array = (wide * (1 + signs.astype(wide.dtype) * (self.units * EPSILON[dtype]))).astype(array.dtype)
         return moved
 
-    def feeds(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the feeds with their floats moved."""
-        return {name: self._value(value) for name, value in feeds.items()}
-
-    def _value(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        """Return a feed with its floats moved."""
         if isinstance(value, list):
-            return [self._value(one) for one in value]
+            return [self.value(one) for one in value]
         return self.move(value) if isinstance(value, np.ndarray) and value.dtype != object else value
 
 
@@ -99,31 +98,53 @@ class NoisySession:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.noise = Noise()
-        changed = load(model.SerializeToString())
-        inline_functions(changed.graph, changed)
-        annotate(changed.graph, shape_rules())
-        _insert(changed.graph)
+        self._contents = model.SerializeToString()
+        self._fixed: set[str] = set()
+        self._has_factors = False
+        self._session = self._open()
+
+    def run(self, feeds: Mapping[str, Any], units: int) -> list[Any]:
+        """Run with feeds and all results moved by `units` in the last place; 0 moves nothing."""
+        self.noise.units = units
+        if self._has_factors:
+            self._session = self._open()
+        moved = {name: value if name in self._fixed else self.noise.value(value) for name, value in feeds.items()}
+        return self._session.run(None, moved)
+
+    def _open(self) -> InferenceSession:
+        """A session with Noise nodes. Factors of attributes move by the units of the next run."""
+        changed = load(self._contents)
+        graph = changed.graph
+        inline_functions(graph, changed)
+        annotate(graph, shape_rules())
+        fixed = _fixed_values(graph)
+        self._fixed = {value.name for value in graph.inputs if value in fixed}
+        self._move_factors(graph)
+        _insert(graph, fixed)
         options = SessionOptions()
         options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1
         options.log_severity_level = 4  # a model without floats has no Noise
         provider = NoiseExecutionProvider(self.noise)
-        self._session = InferenceSession(changed, options, providers=[provider, "CPUExecutionProvider"])
+        return InferenceSession(changed, options, providers=[provider, "CPUExecutionProvider"])
 
-    def run(self, feeds: Mapping[str, Any], units: int) -> list[Any]:
-        """Run with feeds and all results moved by `units` in the last place; 0 moves nothing."""
-        self.noise.units = units
-        return self._session.run(None, self.noise.feeds(feeds))
+    def _move_factors(self, graph: Graph) -> None:
+        for node in graph.all_nodes():
+            for name in _FACTORS:
+                if name in node.attributes:
+                    self._has_factors = True
+                    moved = self.noise.move(np.array(node.attributes[name].value, np.float32))
+                    node.attributes[name] = Attr(name, "FLOATS", moved.tolist())
 
 
-def _insert(graph: Graph) -> None:
+def _insert(graph: Graph, fixed: Collection[Value]) -> None:
     nodes = list(graph.all_nodes())
     for body in dict.fromkeys(node.graph for node in nodes):
         if body is not None:
-            for value in _floats(body.initializers.values()):
+            for value in _floats(body.initializers.values(), fixed):
                 _move_constant(body, value)
     for node in filter(_rounds, nodes):
-        for value in _floats(node.outputs):
+        for value in _floats(node.outputs, fixed):
             assert node.graph is not None
             moved = Value(f"{value.name}/moved", value.type)
             noise = node.graph.insert_after(node, Node("Noise", [value], [moved], domain=DOMAIN, version=1))
@@ -135,25 +156,38 @@ def _rounds(node: Node) -> bool:
     return not traits_of(node.op_type, node.domain).exact
 
 
-def _move_constant(graph: Graph, value: Value) -> None:
+def _move_constant(body: Graph, value: Value) -> None:
     """A constant that is a graph output or an overridable input stays as it is."""
-    if value.is_graph_output() or value in graph.inputs or value.constant is None or not value.uses:
+    if value.is_graph_output() or value in body.inputs or value.constant is None or not value.uses:
         return
     moved = Value(f"{value.name}/moved", value.type)
     value.replace_all_uses_with(moved)
     node = Node("Noise", [value], [moved], domain=DOMAIN, version=1)
-    first = next(iter(graph), None)
+    first = next(iter(body), None)
     if first is None:
-        graph.append(node)
+        body.append(node)
     else:
-        graph.insert_before(first, node)
+        body.insert_before(first, node)
 
 
-def _floats(values: Iterable[Value | None]) -> list[Value]:
+def _floats(values: Iterable[Value | None], fixed: Collection[Value]) -> list[Value]:
     """The floats that may move."""
-    return [value for value in values if value is not None and value.dtype in FLOATS and not _is_scale(value)]
+    return [value for value in values if value is not None and value.dtype in FLOATS and value not in fixed]
 
 
-def _is_scale(value: Value) -> bool:
-    """Return True for a scale of weights that the kernel takes as a constant alone."""
-    return any(node.op_type == "DynamicQuantizeLSTM" and index in _SCALES for node, index in value.uses)
+def _fixed_values(graph: Graph) -> set[Value]:
+    """The values that say how many elements there are, and what they were copied from; and scales that are constants alone."""
+    nodes = list(graph.all_nodes())
+    found = {node.inputs[index] for node in nodes for index in _fixed_inputs(node) if index < len(node.inputs)}
+    wanted = [value for value in found if value is not None]
+    while wanted:
+        producer = wanted.pop().producer
+        if producer is not None and not _rounds(producer):
+            wanted += [value for value in producer.inputs if value is not None and value not in found]
+            found.update(producer.inputs)
+    return {value for value in found if value is not None}
+
+
+def _fixed_inputs(node: Node) -> tuple[int, ...]:
+    """The inputs of a node that do not move: a count of 1 - 2**-24 is one of 0."""
+    return _SCALES if node.op_type == "DynamicQuantizeLSTM" else traits_of(node.op_type, node.domain).host

@@ -21,6 +21,12 @@ CRASHES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         '<domain: "local", opset_import: ["": 13]> Norm (x, s) => (y) { y = LayerNormalization(x, s) }',
         {"x": np.ones((2, 3), np.float32), "s": np.ones(3, np.float32)},
     ),
+    "LayerNormalization before opset 17 in a body in a function": (
+        "(bool go, float[2,3] x, float[3] s) => (float[2,3] y) { y = local.Norm(go, x, s) }"
+        '<domain: "local", opset_import: ["": 13]> Norm (go, x, s) => (y) { y = If(go) <then_branch = a () => (float[2,3] p)'
+        "{ p = LayerNormalization(x, s) }, else_branch = b () => (float[2,3] q) { q = Identity(x) }> }",
+        {"go": np.array(True), "x": np.ones((2, 3), np.float32), "s": np.ones(3, np.float32)},
+    ),
     "GRU": (
         "(float[2,N,3] x, float[1,12,3] w, float[1,12,4] r) => (float[2,1,N,4] y) { y = GRU<hidden_size=4>(x, w, r) }",
         {"x": ROWS, "w": np.zeros((1, 12, 3), np.float32), "r": np.zeros((1, 12, 4), np.float32)},

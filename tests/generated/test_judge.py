@@ -242,3 +242,26 @@ def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None
     node = onnx.NodeProto(op_type="Elu")
     node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
     assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0
+
+
+def test_trials_keep_counts_and_what_they_are_copied_from() -> None:
+    """A depth of 3 that moves is one of 2: the trial would have another shape, which explains any shape."""
+    text = """(float[4] x, float[1] n) => (float[4,N] y, float[4] z) <float[2] v = {0.1, 0.3}> {
+        s = Constant<value_ints = [0]>()  d = Squeeze(n, s)  y = OneHot(x, d, v)  z = Mul(x, d) }"""
+    session = NoisySession(model(text))
+    feeds = {"x": np.arange(4, dtype=np.float32), "n": np.array([3], np.float32)}
+    still, moved = session.run(feeds, 0), session.run(feeds, 1)
+    assert still[0].shape == moved[0].shape == (4, 3)
+    assert not np.array_equal(still[1], moved[1])
+
+
+def test_trials_move_the_factors_of_learned_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of products are rounded to float32 where features are integers, which do not move, too."""
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml": 3]> main (int64[1,3] x) => (float[1,1] y) {
+        y = ai.onnx.ml.LinearRegressor<coefficients = [0.1, 0.3, -0.1], targets = 1>(x) }"""
+    regressor = onnx.parser.parse_model(text)
+    feeds = {"x": np.array([[4000, 1, 4003]], np.int64)}
+    planted(monkeypatch, lambda y: y + np.float32(5e-5), "both")
+    assert judge.judge(regressor, feeds).status == EXPLAINED
+    planted(monkeypatch, lambda y: y + np.float32(2e-2), "both")
+    assert judge.judge(regressor, feeds).status == DIFFERENT

@@ -1,5 +1,7 @@
 """Nodes with which onnxruntime 1.32 ends the process. It is not asked about models that have one."""
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import onnx
 
@@ -15,10 +17,19 @@ def crash_at_load(model: onnx.ModelProto) -> str:
     for function in model.functions:
         opset = next((one.version for one in function.opset_import if not one.domain), _OWN_LAYER_NORMALIZATION)
         early = {"LayerNormalization"} if opset < _OWN_LAYER_NORMALIZATION else set()
-        names = {node.op_type for node in function.node} & (_IN_FUNCTIONS | early)
+        names = {node.op_type for node in _all_nodes(function.node)} & (_IN_FUNCTIONS | early)
         if names:
             return f"crashes: {', '.join(sorted(names))} in a function, at load (segmentation fault)"
     return ""
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those of their bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(body.node)
 
 
 def crash(model: onnx.ModelProto, values: Values) -> str:

@@ -115,6 +115,27 @@ def _has_matrices(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(right, np.ndarray) and right.ndim > 2
 
 
+def _is_not_finite(site: Site, mismatch: Mismatch) -> bool:
+    """The first operand holds NaN or infinities."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and not np.all(np.isfinite(value))
+
+
+def _has_large_sums(site: Site, mismatch: Mismatch) -> bool:
+    """The elements of an operand may add up to more than its type holds, or to more digits than float64 has."""
+    operands = [site.operand(k) for k in range(len(site.node.input))]
+    integers = [one for one in operands if isinstance(one, np.ndarray) and one.dtype in (np.int32, np.int64)]
+    return any(np.abs(one.astype(np.float64)).sum() > (2**31 - 1 if one.dtype == np.int32 else 2**53) for one in integers)
+
+
+def _lacks_alpha(site: Site, mismatch: Mismatch) -> bool:
+    """An activation has the default alpha, which is 1. Alphas belong to activations that have one, in order."""
+    names = [name.decode().lower() for name in site.attribute("activations", ())]
+    able = [name for name in names if name in ("leakyrelu", "elu", "hardsigmoid", *_OF_ALPHA_1)]
+    return any(name in _OF_ALPHA_1 for name in able[len(site.attribute("activation_alpha", ())) :])
+
+
+_OF_ALPHA_1 = ("affine", "scaledtanh", "thresholdedrelu")
 _same = attribute("auto_pad", "SAME_UPPER", "SAME_LOWER")
 
 
@@ -149,7 +170,6 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "computes exp(x - max) of integers in integers, so that only the largest ones count",
         dtype(0, "int", "uint"),
     ),
-    _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
     _defect("ReduceSumSquare", "saturates squares of integers", _expects_bound),
     _defect("ReduceProd", "saturates products of integers", _expects_bound),
     _defect("InstanceNormalization", "computes x * s - mean * s, which cancels, where the variance is small", nearly(1e-3)),
@@ -240,6 +260,20 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("GridSample", "skips pixels beyond the border, which ort-lite multiplies by 0", both(special, gives_nan)),
     _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
+    _defect(
+        "GRU LSTM RNN", "takes 0 for the default alpha of ThresholdedRelu, Affine and ScaledTanh, which is 1", _lacks_alpha
+    ),
+    _defect(
+        "DynamicQuantizeLinear",
+        "leaves NaN out of the extremes, and has another zero point for infinities",
+        _is_not_finite,
+    ),
+    _defect("Einsum ReduceSum", "adds integers in float64, and saturates sums", _has_large_sums),
+    _defect(
+        "com.microsoft.QMoE",
+        "quantizes activations to 8 bits for constant weights in blocks",
+        both(has_attribute("block_size"), nearly(3e-2)),
+    ),
     _defect("GRU LSTM RNN com.microsoft.DynamicQuantizeLSTM", "does not multiply infinite states by 0", special),
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),

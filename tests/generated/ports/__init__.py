@@ -1,6 +1,19 @@
 """Operators by their definition, where onnx.reference lacks them, is wrong, or has another version of them."""
 
-from tests.generated.ports import deformable, normalization, pooling, recurrent, sequences, softmax, tensors, training, windows
+from tests.generated.ports import (
+    deformable,
+    experts,
+    learned,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    sequences,
+    softmax,
+    tensors,
+    training,
+    windows,
+)
 from tests.generated.ports.registry import find_port
 from tests.generated.ports.sequences import StackingLoop, StackingScan
 
@@ -8,9 +21,12 @@ __all__ = [
     "StackingLoop",
     "StackingScan",
     "deformable",
+    "experts",
     "find_port",
+    "learned",
     "normalization",
     "pooling",
+    "quantization",
     "recurrent",
     "sequences",
     "softmax",

@@ -1,11 +1,17 @@
 """The ports by operator.
 
-A port takes the inputs and the attributes that the node has, and returns one result or a tuple. Floats come in float64.
+A port takes the inputs and the attributes that the node has, and returns one result or a tuple. Floats come in float64, but to
+operators of other domains than ONNX's own, which have no schema there, as they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from ort_lite.dtypes import Array
+
+Move = Callable[[Array], Array]
 Function = Callable[..., Any]
 NEWEST = 1 << 30
 
@@ -19,6 +25,23 @@ class Port(NamedTuple):
 
 
 _PORTS: dict[tuple[str, str], list[Port]] = {}
+_move: ContextVar[Move | None] = ContextVar("move", default=None)
+
+
+@contextmanager
+def moved_steps(move: Move) -> Iterator[None]:
+    """Within this context, `move` changes what ports pass through `rounded`."""
+    token = _move.set(move)
+    try:
+        yield
+    finally:
+        _move.reset(token)
+
+
+def rounded(x: Array) -> Array:
+    """Return a result of a step inside of an operator, which implementations round: it moves where conditioning is measured."""
+    move = _move.get()
+    return x if move is None else move(x)
 
 
 def port(*operators: str, domain: str = "", since: int = 1, until: int = NEWEST) -> Callable[[Function], Function]:
