@@ -21,8 +21,8 @@ from tests.operator_traits import traits_of
 DOMAIN = "tests.generated"
 _SCALES = (8, 10)
 """The inputs of DynamicQuantizeLSTM that are scales of weights."""
-_FACTORS = ("coefficients", "support_vectors")
-"""Attributes by which nodes of ai.onnx.ml multiply: moved, they move each product, whatever the type of the other factor is."""
+_FACTORS = ("coefficients", "support_vectors", "class_weights", "target_weights", "base_values")
+"""Attributes of ai.onnx.ml of which sums are made: moved, they move each term, whatever the type of the features is."""
 
 
 class Noise:

@@ -11,7 +11,9 @@ from tests.generated.ports import (
     sequences,
     softmax,
     tensors,
+    text,
     training,
+    trees,
     windows,
 )
 from tests.generated.ports.registry import find_port
@@ -31,6 +33,8 @@ __all__ = [
     "sequences",
     "softmax",
     "tensors",
+    "text",
     "training",
+    "trees",
     "windows",
 ]

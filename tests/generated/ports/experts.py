@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from tests.generated.ports.quantization import unpacked
 from tests.generated.ports.registry import port, rounded
 
 _LEAST_SHARE = 1e-8
@@ -91,12 +92,6 @@ def quantized_moe(x: Array, logits: Array, *more: Any, **how: Any) -> Array:
     return _mixed(x, chosen, np.where(shares > _LEAST_SHARE, shares, 0), (w1, inputs[4], w2, inputs[7]), how)
 
 
-def _unpacked(packed: Array, bits: int, count: int) -> Array:
-    """The codes of the last axis, the lowest bits of a byte first."""
-    codes = packed[..., None].astype(np.int64) >> np.arange(0, 8, bits) & ((1 << bits) - 1)
-    return np.asarray(codes.reshape(*packed.shape[:-1], packed.shape[-1] * (8 // bits))[..., :count])
-
-
 def _decoded(packed: Array, scales: Array, zeros: Any, bits: int, size: int) -> Array:
     """The weights (experts, n, k): (code - zero point) * scale. Without zeros, the zero point is the middle code."""
     experts, n, width = packed.shape
@@ -106,7 +101,7 @@ def _decoded(packed: Array, scales: Array, zeros: Any, bits: int, size: int) -> 
     if zeros is None:
         points = np.full((experts, n, blocks), 1 << (bits - 1))
     else:
-        points = _unpacked(zeros, bits, blocks if zeros.ndim == 3 else n).reshape(experts, n, blocks)
+        points = unpacked(zeros, bits, blocks if zeros.ndim == 3 else n).reshape(experts, n, blocks)
     length = size if blocks > 1 else k
     spread = [np.repeat(one.astype(np.float64), length, axis=2)[..., :k] for one in (points, scales)]
-    return np.asarray((_unpacked(packed, bits, k) - spread[0]) * spread[1])
+    return np.asarray((unpacked(packed, bits, k) - spread[0]) * spread[1])

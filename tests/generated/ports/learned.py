@@ -39,7 +39,7 @@ def _softmax(z: Array, skips_zeros: bool) -> Array:
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
-def _transformed(z: Array, kind: str) -> Array:
+def transformed(z: Array, kind: str) -> Array:
     """The post-transform of z (rows, scores). Of one score only PROBIT makes another."""
     if kind == "PROBIT":
         return _probit(z)
@@ -48,9 +48,10 @@ def _transformed(z: Array, kind: str) -> Array:
     return _logistic(z) if kind == "LOGISTIC" else _softmax(z, kind == "SOFTMAX_ZERO")
 
 
-def _labels(how: dict[str, Any]) -> Array:
+def labels_of(how: dict[str, Any], numbers: str = "classlabels_ints") -> Array:
+    """The labels of a classifier, texts or the attribute `numbers`."""
     texts = how.get("classlabels_strings") or ()
-    return np.array(texts, object) if texts else np.array(how["classlabels_ints"], np.int64)
+    return np.array(texts, object) if texts else np.array(how[numbers], np.int64)
 
 
 def _products(x: Array, how: dict[str, Any], targets: int) -> Array:
@@ -60,17 +61,17 @@ def _products(x: Array, how: dict[str, Any], targets: int) -> Array:
 
 @port("LinearRegressor", domain=ML)
 def linear_regressor(x: Array, **how: Any) -> Array:
-    return _transformed(_products(x, how, how.get("targets", 1)), how.get("post_transform", "NONE"))
+    return transformed(_products(x, how, how.get("targets", 1)), how.get("post_transform", "NONE"))
 
 
 @port("LinearClassifier", domain=ML)
 def linear_classifier(x: Array, **how: Any) -> tuple[Array, Array]:
     """One score s decides between two classes, and is one of two scores, 1 - s and s."""
-    labels, kind = _labels(how), how.get("post_transform", "NONE")
+    labels, kind = labels_of(how), how.get("post_transform", "NONE")
     targets = len(how.get("intercepts") or ()) or len(labels)
     scores = _products(x, how, targets)
     if targets > 1:
-        return labels[scores.argmax(1)], _transformed(scores, kind)
+        return labels[scores.argmax(1)], transformed(scores, kind)
     pair = (_logistic(-scores), _logistic(scores)) if kind == "LOGISTIC" else (1 - scores, scores)
     return labels[(scores[:, 0] > 0).astype(np.int64)], np.concatenate(pair, 1)
 
@@ -103,12 +104,12 @@ def svm_regressor(x: Array, **how: Any) -> Array:
     y = (rows @ coefficients + how["rho"][0])[:, None]
     if how.get("one_class", 0):
         y = np.where(y > 0, 1.0, -1.0)
-    return _transformed(y, how.get("post_transform", "NONE"))
+    return transformed(y, how.get("post_transform", "NONE"))
 
 
 @port("SVMClassifier", domain=ML)
 def svm_classifier(x: Array, **how: Any) -> tuple[Array, Array]:
-    labels, kind, counts = _labels(how), how.get("post_transform", "NONE"), how.get("vectors_per_class") or ()
+    labels, kind, counts = labels_of(how), how.get("post_transform", "NONE"), how.get("vectors_per_class") or ()
     if not sum(counts):
         return _linear_machine(_rows(x), labels, kind, how)
     vectors = np.array(how["support_vectors"], np.float64).reshape(sum(counts), -1)
@@ -126,8 +127,8 @@ def svm_classifier(x: Array, **how: Any) -> tuple[Array, Array]:
         chances = 1 - _logistic(scores * np.array(how["prob_a"]) + np.array(how["prob_b"]))
         chances = np.clip(chances, 1e-7, 1 - 1e-7)
         coupled = np.array([_coupled(row, pairs, len(labels)) for row in chances])
-        return found, _transformed(coupled.reshape(len(near), len(labels)), kind)
-    return found, _transformed(scores, kind) if len(pairs) > 1 else _both(scores, kind)
+        return found, transformed(coupled.reshape(len(near), len(labels)), kind)
+    return found, transformed(scores, kind) if len(pairs) > 1 else _both(scores, kind)
 
 
 def _both(s: Array, kind: str) -> Array:
@@ -147,7 +148,7 @@ def _linear_machine(x: Array, labels: Array, kind: str, how: dict[str, Any]) -> 
     if len(labels) == 2:
         most = scores.max(1)
         best = np.where(most >= 0.5 if np.all(coefficients >= 0) else most > 0, 1, best)
-    return labels[best], _transformed(scores, kind)
+    return labels[best], transformed(scores, kind)
 
 
 def _coupled(chances: Array, pairs: Sequence[tuple[int, int]], classes: int) -> Array:

@@ -39,3 +39,30 @@ def _dequantized(inputs: Any, k: int) -> Array:
     """Table k, gamma or beta as floats."""
     codes, scale, zero = inputs[2 + k], inputs[8 + k], inputs[13 + k]
     return rounded((codes.astype(np.float64) - float(zero)) * float(scale))
+
+
+def unpacked(packed: Array, bits: int, count: int) -> Array:
+    """The codes of the last axis, the lowest bits of a byte first."""
+    codes = packed[..., None].astype(np.int64) >> np.arange(0, 8, bits) & ((1 << bits) - 1)
+    return np.asarray(codes.reshape(*packed.shape[:-1], packed.shape[-1] * (8 // bits))[..., :count])
+
+
+@port("MatMulNBits", domain="com.microsoft")
+def matmul_n_bits(
+    a: Array, b: Array, scales: Array, zeros: Any = None, groups: Any = None, bias: Any = None, **how: Any
+) -> Array:
+    """Weights are (code - zero point) * scale, each of the group that `groups` names for its row, or of its block."""
+    n, k, bits, size = how["N"], how["K"], how.get("bits", 4), how["block_size"]
+    if how.get("accuracy_level", 0) == 4:
+        raise NotImplementedError("a is quantized in a way that no standard states")
+    blocks = -(-k // size)
+    places = np.arange(k) // size if groups is None else groups
+    if zeros is None:
+        points = np.full((n, blocks), float(1 << (bits - 1)))
+    else:
+        points = (unpacked(zeros.reshape(n, -1), bits, blocks) if zeros.dtype == np.uint8 else zeros).reshape(n, blocks)
+    codes = unpacked(b.reshape(n, -1), bits, k).astype(np.float64)
+    weights = (codes - points.astype(np.float64)[:, places]) * scales.astype(np.float64).reshape(n, blocks)[:, places]
+    y = (rounded(a.astype(np.float64)[..., None, :] * weights)).sum(-1) + (0.0 if bias is None else bias.astype(np.float64))
+    result: Array = y.astype(a.dtype)
+    return result
