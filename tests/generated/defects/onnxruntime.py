@@ -104,6 +104,14 @@ def _is_padding(site: Site, mismatch: Mismatch) -> bool:
     return all(not np.any(rows[b, ..., : length + 1]) for b, length in enumerate(lengths.ravel()))
 
 
+def _is_behind_the_end(site: Site, mismatch: Mismatch) -> bool:
+    """Tokens behind the one that ends a sequence alone differ."""
+    if mismatch.path != (0,) or mismatch.where is None:
+        return False
+    ends = mismatch.got == site.attribute("eos_token_id", -1)
+    return bool(np.all((np.cumsum(ends, axis=-1) - ends)[mismatch.where]))
+
+
 def _ends_far_behind(site: Site, mismatch: Mismatch) -> bool:
     """The end of a backward slice is the largest integer of 32 or of 64 bits."""
     return any(end >= 2**31 - 1 for _, end, _ in backward_slices(site))
@@ -207,6 +215,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
+        _is_behind_the_end,
     ),
     _defect(
         "com.microsoft.MatMulIntegerToFloat",
