@@ -53,8 +53,6 @@ def matmul_n_bits(
 ) -> Array:
     """Weights are (code - zero point) * scale, each of the group that `groups` names for its row, or of its block."""
     n, k, bits, size = how["N"], how["K"], how.get("bits", 4), how["block_size"]
-    if how.get("accuracy_level", 0) == 4:
-        raise NotImplementedError("a is quantized in a way that no standard states")
     blocks = -(-k // size)
     places = np.arange(k) // size if groups is None else groups
     if zeros is None:

@@ -79,3 +79,23 @@ def identity(x: Any) -> Any:
 @port("OptionalHasElement")
 def optional_has_element(x: Any = None) -> Array:
     return np.array(x is not None)
+
+
+@port("Shape")
+def shape(x: Array, start: int = 0, end: int | None = None) -> Array:
+    """Bounds are counted from the end if they are negative, and clamped."""
+    rank = x.ndim
+    low, high = (min(max(one + rank if one < 0 else one, 0), rank) for one in (start, rank if end is None else end))
+    return np.array(x.shape[low:high], np.int64)
+
+
+@port("NonZero")
+def non_zero(x: Array) -> Array:
+    """A scalar has an index, as a vector of one element."""
+    return np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+
+
+@port("Unsqueeze")
+def unsqueeze(x: Array, axes: Any) -> Array:
+    """The axes are an attribute or the second input, in any order."""
+    return np.expand_dims(x, tuple(int(axis) for axis in np.ravel(axes)))
