@@ -19,7 +19,7 @@ from tests.generated.ports import StackingLoop, StackingScan, find_port
 PROMOTED = ("float16", "bfloat16", "float32")
 _AS_IT_IS_NAMES = (
     "BitCast Range RandomNormalLike RandomUniformLike Bernoulli Multinomial SequenceConstruct SequenceInsert"
-    " SplitToSequence SequenceMap ConcatFromSequence Optional OptionalGetElement"
+    " SplitToSequence SequenceMap ConcatFromSequence Optional OptionalGetElement LabelEncoder"
 )
 AS_IT_IS = frozenset(_AS_IT_IS_NAMES.split())
 """Operators that depend on the type itself: its bits, the number of steps, random numbers; and those of sequences."""

@@ -50,7 +50,8 @@ def _has_same_elements(site: Site, mismatch: Mismatch) -> bool:
     """The shape differs, or the type, but no element."""
     if mismatch.where is not None or not isinstance(mismatch.expected, np.ndarray):
         return False
-    return bool(np.ravel(mismatch.got).tolist() == np.ravel(mismatch.expected).tolist())
+    got, expected = ([one or 0 for one in np.ravel(array).tolist()] for array in (mismatch.got, mismatch.expected))
+    return got == expected or got == [0 if one == "0" else one for one in expected]  # 0 for an empty text
 
 
 def _is_dilated(site: Site, mismatch: Mismatch) -> bool:
