@@ -17,16 +17,19 @@ from tests.cpu.attention_grids import CODES, GROUPED, MULTI_HEAD
 from tests.cpu.check import run_op
 from tests.cpu.grid_cases import Case, Grid, covering, every
 from tests.cpu.ort import ort_op
+from tests.cpu.state_grids import CONVOLUTION, DELTA_NET
 from tests.cpu.weight_grids import EXPERTS, GATHERED, QUANTIZED_EXPERTS, WEIGHTS
 
 MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
 GRIDS: Mapping[str, Sequence[Grid]] = {
+    "GatedDeltaNet": [DELTA_NET],
     "GatherBlockQuantized": [GATHERED],
     "GroupQueryAttention": [GROUPED, CODES],
     "MatMulNBits": [WEIGHTS],
     "MoE": [EXPERTS],
     "MultiHeadAttention": [MULTI_HEAD],
     "QMoE": [QUANTIZED_EXPERTS],
+    "VarlenCausalConvWithState": [CONVOLUTION],
 }
 
 

@@ -82,13 +82,23 @@ def dequantize(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     return formula("({x} - {zero}) * {scale}", as_float(x), zero=_as_float(zero), scale=scale)
 
 
-def quantize(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
-    """Return x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number multiplies, rounded alike."""
-    if not isinstance(scale, float) or not op.target.has_fma or not 2.0**-60 <= scale <= 2.0**60:
-        return _saturate("{x} / {scale}", as_float(x), scale, zero, dtype)
-    inverse = float(np.float32(1 / scale))
-    rest = float(np.float32(1 / scale - inverse))
-    return _saturate("divide({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
+def quantize(
+    op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, *, zero_first: bool = False
+) -> Formula:
+    """Return x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number multiplies, rounded alike.
+
+    zero_first: the sum with zero is rounded.
+    """
+    text, more = "{x} / {scale}", dict[str, Parameter]()
+    if isinstance(scale, float) and op.target.has_fma and 2.0**-60 <= scale <= 2.0**60:
+        inverse = float(np.float32(1 / scale))
+        text, more = (
+            "divide({x}, {scale}, {inverse}, {rest})",
+            {"inverse": inverse, "rest": float(np.float32(1 / scale - inverse))},
+        )
+    if zero_first and zero is not None:
+        text, more, zero = text + " + {offset}", {**more, "offset": _as_float(zero)}, None
+    return _saturate(text, as_float(x), scale, zero, dtype, **more)
 
 
 def quantize_narrow(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
@@ -105,7 +115,7 @@ def requantize(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: 
     return _saturate("{x} * {scale}", as_float(total), factor, zero, dtype)
 
 
-def _saturate(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: float) -> Formula:
+def _saturate(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: Parameter) -> Formula:
     text = f'quantize({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
     return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero, **more)
 

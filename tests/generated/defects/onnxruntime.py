@@ -195,7 +195,6 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("ReduceProd", "saturates products of integers", _expects_bound),
     _defect("InstanceNormalization", "computes x * s - mean * s, which cancels, where the variance is small", nearly(1e-3)),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
-    _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
     _defect(
         "com.microsoft.MultiHeadAttention",
         "does not mask the keys behind the last query where there are more keys",

@@ -125,10 +125,7 @@ def qlinear_average_pool(op: NodeLowering) -> None:
         shape = (shape[0], shape[-1], *shape[1:-1])
     y = op.builder.new("float32", shape, x.perm)
     emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
-    zero = _zero(op, 4)
-    text = f'quantize({{x}} / {{scale}} + {{zero}}, {{none}}, "{NATIVE_TYPES[_dtype(op)]}")'
-    away = 0.0 if zero is None else as_float(zero) if isinstance(zero, Tensor) else zero
-    formula(text, _own_order(op, y), scale=_one(op, 3), zero=away, none=0.0).define(op)
+    quantize(op, _own_order(op, y), _one(op, 3), _zero(op, 4), _dtype(op), zero_first=True).define(op)
 
 
 def _channels_last(op: NodeLowering) -> Tensor:
