@@ -199,9 +199,9 @@ class Compiler:
         function = guard_partition(partition, compiled, outer, providers)
         replaceable = self._alternatives is not None and self._is_replaceable(assignment, partition)
         if partition.provider.device != CPU and has_events(compiled):
-            from ort_lite.execute.recording import Recording
+            from ort_lite.execute.recording import RecordingPartition
 
-            function = Recording(function, partition, compiled, waits=replaceable)
+            function = RecordingPartition(function, partition, compiled, waits=replaceable)
         if self._alternatives is None or not replaceable:
             return function
         from ort_lite.compile.fallback import Fallback

@@ -311,9 +311,9 @@ def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartiti
 
 def _records(function: CompiledPartition) -> bool:
     """Return True if a notification follows the results of the partition's calls."""
-    from ort_lite.execute.recording import Recording
+    from ort_lite.execute.recording import RecordingPartition
 
-    return isinstance(function, Recording) and not function.waits
+    return isinstance(function, RecordingPartition) and not function.waits
 
 
 def _copy_name(value: Value, hop: Hop) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ort_lite.errors import ProviderError
 from ort_lite.execute.device_memory import allocate_handle, free_after, free_with, memory_of
 from ort_lite.execute.results import Expected, read_only, witnesses
-from ort_lite.execute.waiting import Event, wait_for_device, waits_on_device
+from ort_lite.execute.waiting import DeviceEvent, wait_for_device, waits_on_device
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
@@ -116,7 +116,7 @@ class AsyncMover(Mover):
         hop, reader, work = self._hop, self._reader, CURRENT.work
         if reader is None or hop.destination in (CPU, hop.source) or reader.device != hop.destination or work is None:
             return False
-        event = Event(self._who, who(reader), notification, held, from_host=hop.source == CPU)
+        event = DeviceEvent(self._who, who(reader), notification, held, from_host=hop.source == CPU)
         if not waits_on_device(reader, event):
             return False
         work.add(event)

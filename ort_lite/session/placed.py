@@ -19,7 +19,7 @@ from ort_lite.execute.execute import Call, Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.replay import KeptMemory
 from ort_lite.execute.results import KnownShapes
-from ort_lite.execute.waiting import DeviceWork, InFlight
+from ort_lite.execute.waiting import DeviceWork, RunsInFlight
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
@@ -71,7 +71,7 @@ class ReadyOnDevices(Ready):
         self._is_wrapped = False
         self._replays = any(replays(one) for one in prepared.compiled.partitions.values())
         self._homes = {value.name: p.provider.device for p in partitions for value in p.outputs if p.provider.device != CPU}
-        self._in_flight = InFlight()
+        self._in_flight = RunsInFlight()
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call

@@ -26,7 +26,7 @@ _OF_COMPONENT = ("component_name", "variants", "additional_metadata")
 _OF_VARIANT = ("variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata")
 
 
-class Budget(Record, frozen=False):
+class CharacterBudget(Record, frozen=False):
     """The characters of JSON that a package may still have, in all its files together.
 
     A file counts each time it is named. A component, a variant and an executor's configuration count as 1,024 characters more.
@@ -124,7 +124,7 @@ def read_package(root: str, external: bool, links: bool, strict: bool) -> Packag
     package = Package(rules, strict, manifest, version)
     if "components" not in manifest:
         raise InvalidArgument("manifest: missing required 'components' object")
-    components, budget = json_text.as_object(manifest["components"], "manifest: components"), Budget()
+    components, budget = json_text.as_object(manifest["components"], "manifest: components"), CharacterBudget()
     budget.take(
         entries=len(components) + len(json_text.as_object(manifest.get("shared_assets", {}), "manifest: shared_assets"))
     )
@@ -157,7 +157,7 @@ def check_manifest(manifest: Mapping[str, Any], strict: bool) -> None:
         raise InvalidArgument(f"manifest: 'layout' is {manifest['layout']!r}, expected 'portable' or 'installed'")
 
 
-def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: Budget) -> Component:
+def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: CharacterBudget) -> Component:
     """Read a component that the manifest holds, or whose file it names."""
     if isinstance(value, dict):
         return parse_component(name, budget.take_variants(value), rules.root, "", rules, strict)

@@ -19,7 +19,7 @@ from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider.machine_image import MachineInstruction, Region, TableEntry, entry_of, store
 from ort_lite.shapes import substitute
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -33,7 +33,7 @@ from ort_lite_cpu.run.run_context import RunContext
 class Runnable(Protocol):
     """The members of a Program that an image needs."""
 
-    lowered: Lowered
+    lowered: LoweringResult
     steps: list[SegmentRun | HostStep]
     threads: int
     pool: ScratchPool[RunContext]
