@@ -129,7 +129,7 @@ def _failure(label: str, failed: Sequence[tuple[Partition, str]], cause: BaseExc
     if not isinstance(cause, MemoryError):
         return PartitionsFailed(label, failed) if cause is None else PartitionsFailed(label, failed).like(cause)
     made = PartitionsOutOfMemory(label, failed).like(cause)
-    return made.sized(cause.wanted, cause.in_use, cause.limit) if isinstance(cause, OutOfMemory) else made
+    return made.set_sizes(cause.wanted, cause.in_use, cause.limit) if isinstance(cause, OutOfMemory) else made
 
 
 class Compiler:

@@ -45,7 +45,7 @@ class Mover:
         if x is None:
             self._check_optional()
             return [None]
-        given = self._given(x)
+        given = self._argument(x)
         with name_errors(self._who):
             made = self._copy(given)
         if self._expected is not None:
@@ -54,7 +54,7 @@ class Mover:
             raise ProviderError(f"{self._who} returned None; expected a value in the memory of {hop.destination}")
         return [made]
 
-    def _given(self, x: Any) -> Any:
+    def _argument(self, x: Any) -> Any:
         """Return the value as the transfer gets it."""
         hop = self._hop
         if hop.source != CPU:
@@ -97,7 +97,7 @@ class AsyncMover(Mover):
         if x is None:
             self._check_optional()
             return [None, None]
-        given = self._given(x)
+        given = self._argument(x)
         with name_errors(self._who):
             return self._begin(given)
 

@@ -257,7 +257,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
         entry = plugins.provider(entry)
     _check_version(entry)
     if getattr(entry, "shares_device", False):
-        return INSTANCES.shared(entry, options, partial(_construct, entry, options))
+        return INSTANCES.share(entry, options, partial(_construct, entry, options))
     return _construct(entry, options)
 
 

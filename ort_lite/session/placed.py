@@ -81,8 +81,8 @@ class ReadyOnDevices(Ready):
         `call` is for runs without such inputs that do not return early.
         """
         if _returns_early(run_options):
-            return self.run_bound(output_names, input_feed, run_options, {})
-        with _limited(run_options) as own:
+            return self.start_run(output_names, input_feed, run_options, {})
+        with _with_timeout(run_options) as own:
             self._wait_for_earlier(input_feed, own)
             return self._run_anywhere(output_names, input_feed, own, *call)
 
@@ -96,12 +96,12 @@ class ReadyOnDevices(Ready):
     ) -> list[Any]:
         """Run the model as `run` does, with donations. Outputs in `wanted` stay on that device as DeviceTensors."""
         if _returns_early(run_options):
-            return self.run_bound(names, feed, run_options, wanted, donations)
-        with _limited(run_options) as own:
+            return self.start_run(names, feed, run_options, wanted, donations)
+        with _with_timeout(run_options) as own:
             self._wait_for_earlier(feed, own)
             return self.run_on_devices(names, feed, own, wanted, donations)
 
-    def run_bound(
+    def start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -111,7 +111,7 @@ class ReadyOnDevices(Ready):
         memory: KeptMemory | None = None,
     ) -> list[Any]:
         """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
-        with _limited(run_options) as own:
+        with _with_timeout(run_options) as own:
             work = self._in_flight.begin(_works_of(feed), own)
             CURRENT.early = work
             try:
@@ -278,7 +278,7 @@ def _returns_early(options: RunOptions | None) -> bool:
     return options is not None and options.config(DISABLE_SYNC, "") == "1"
 
 
-def _limited(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
+def _with_timeout(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
     """Return the options of a run, with its timeout in force."""
     if options is None or not options.timeout:
         return nullcontext(options)

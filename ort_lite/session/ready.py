@@ -70,7 +70,7 @@ class Ready:
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
         run = executable.run if workers is None else _run_of(executable, workers)
-        self._run = lifecycle.call_hooks(run, lifecycle.hooked(prepared.assignment))
+        self._run = lifecycle.call_hooks(run, lifecycle.providers_with_hooks(prepared.assignment))
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
@@ -138,7 +138,7 @@ class Ready:
         found = self.run_over(feed, donations, run_options)
         return self.run(names, feed, run_options) if found is None else [found[name] for name in names]
 
-    def run_bound(
+    def start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],

@@ -131,7 +131,7 @@ class Memories:
         """Place slots. Tensors that found no memory are tried again, with all their uses in the first one."""
         forced: frozenset[TensorId] = frozenset()
         while True:
-            plan = self._place_stored(planner, slots)
+            plan = self._place_stored_tensors(planner, slots)
             try:
                 moves = self._place_scratch(planner, plan, slots, forced)
             except _Homeless as error:
@@ -141,7 +141,7 @@ class Memories:
             else:
                 return replace(plan, moves=moves)
 
-    def _place_stored(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
+    def _place_stored_tensors(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
         """Return a plan that has places for constants and persistent tensors only."""
         inside = [slot for slot in slots if not slot.members[0].outside]
         plan = MemoryPlan(
@@ -216,7 +216,7 @@ class Memories:
         tried = []
         for memory in self.platform.writable:
             here = [home for home in waiting if memory in home.choices]
-            here += [home for home in stored if self._may_be_copied(home.slot, memory)]
+            here += [home for home in stored if self._may_copy(home.slot, memory)]
             stored = []
             if here:
                 tried.append(self._describe_room(plan, memory))
@@ -318,7 +318,7 @@ class Memories:
         allowed = tuple(name for name in after if slot.role in self.declared[name].roles)
         return tuple(name for name in allowed if name not in self._remote) if slot.role is ArenaRole.persistent else allowed
 
-    def _may_be_copied(self, slot: Slot, memory: MemoryType) -> bool:
+    def _may_copy(self, slot: Slot, memory: MemoryType) -> bool:
         """Return True if copies of a stored slot may live in a memory. Persistent tensors have none: they are written."""
         is_allowed = memory != slot.memory and slot.role in self.declared[memory].roles
         return is_allowed and slot.role is not ArenaRole.persistent and memory not in self._remote

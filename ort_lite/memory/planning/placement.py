@@ -41,7 +41,7 @@ class TensorCandidate(NamedTuple):
             return [(self.accesses[0], self.accesses[-1])]
         return list(pairwise(self.accesses))
 
-    def saved(self) -> float:
+    def savings(self) -> float:
         """Return the accesses that a kept gap saves: the first write too, if all are kept."""
         gaps = 1 if self.whole else max(1, len(self.accesses) - 1)
         reads = max(0, len(self.accesses) - 1)
@@ -74,21 +74,21 @@ def place(planner: MemoryPlanner, candidates: Sequence[TensorCandidate], capacit
     offsets = _pack(planner, candidates, windows)
     if all(at + candidates[window.candidate].size <= capacity for window, at in zip(windows, offsets.tolist(), strict=True)):
         return list(zip(windows, offsets.tolist(), strict=True))
-    ranked, offsets = _ranked(candidates), _pack(planner, candidates, windows, capacity)
-    whole = _filled(candidates, ranked, windows, offsets, capacity)
+    ranked, offsets = _rank_gaps(candidates), _pack(planner, candidates, windows, capacity)
+    whole = _fill_holes(candidates, ranked, windows, offsets, capacity)
     missing = _missing(candidates, whole)
     for share in SHARES:
-        windows = _joined(candidates, _kept(candidates, ranked, capacity, share))
+        windows = _join_gaps(candidates, _select_gaps(candidates, ranked, capacity, share))
         offsets = _pack(planner, candidates, windows, capacity)
-        found = _filled(candidates, ranked, windows, offsets, capacity)
+        found = _fill_holes(candidates, ranked, windows, offsets, capacity)
         if _missing(candidates, found) is None:
-            return found if missing is not None or _saved(candidates, found) > _saved(candidates, whole) else whole
+            return found if missing is not None or _savings(candidates, found) > _savings(candidates, whole) else whole
     if missing is None:
         return whole
     raise Crowded(missing, candidates)
 
 
-def _saved(candidates: Sequence[TensorCandidate], found: Sequence[tuple[MemoryWindow, int]]) -> int:
+def _savings(candidates: Sequence[TensorCandidate], found: Sequence[tuple[MemoryWindow, int]]) -> int:
     """Return the bytes of accesses to slower memory that windows save, less those of their moves."""
     total = 0
     for window, _ in found:
@@ -100,21 +100,21 @@ def _saved(candidates: Sequence[TensorCandidate], found: Sequence[tuple[MemoryWi
 
 
 def _gains(one: TensorCandidate) -> bool:
-    return one.saved() > 0 or bool(one.needed)
+    return one.savings() > 0 or bool(one.needed)
 
 
-def _ranked(candidates: Sequence[TensorCandidate]) -> list[MemoryWindow]:
+def _rank_gaps(candidates: Sequence[TensorCandidate]) -> list[MemoryWindow]:
     """Return all gaps that save accesses, the best first."""
     gaps = [
-        (one.saved() / (last - first + 1), one.size, MemoryWindow(k, first, last))
+        (one.savings() / (last - first + 1), one.size, MemoryWindow(k, first, last))
         for k, one in enumerate(candidates)
-        if one.saved() > 0
+        if one.savings() > 0
         for first, last in one.gaps()
     ]
     return [gap for _, _, gap in sorted(gaps, key=lambda each: (-each[0], -each[1], each[2]))]
 
 
-def _kept(
+def _select_gaps(
     candidates: Sequence[TensorCandidate], ranked: Sequence[MemoryWindow], capacity: int, share: float
 ) -> list[MemoryWindow]:
     """Return the gaps to keep, so that at most `capacity` bytes live at once, and a `share` of it where nothing is needed."""
@@ -137,7 +137,7 @@ def _kept(
     return kept
 
 
-def _joined(candidates: Sequence[TensorCandidate], kept: Iterable[MemoryWindow]) -> list[MemoryWindow]:
+def _join_gaps(candidates: Sequence[TensorCandidate], kept: Iterable[MemoryWindow]) -> list[MemoryWindow]:
     """Return kept gaps that share an access as one window, and a window for each needed operator that is in none."""
     parts = defaultdict(list)
     for gap in kept:
@@ -167,7 +167,7 @@ def _pack(
     return pack_blocks(planner, _blocks(candidates, windows), names, capacity)
 
 
-def _filled(
+def _fill_holes(
     candidates: Sequence[TensorCandidate],
     ranked: Sequence[MemoryWindow],
     windows: Sequence[MemoryWindow],

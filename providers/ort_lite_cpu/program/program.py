@@ -315,7 +315,7 @@ class Program:
                     return _run_other(special, inputs, targets, growth)
                 bound = only.bind(key, only.values(inputs, growth.rooms))
             places: list[Any] = [*inputs, *self._unmade]
-            aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
+            aimed = self._usable_targets(inputs, targets) if targets else NO_TARGETS
             lease = only.lease(self.pool, bound, places, growth.targets(bound, aimed))
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
@@ -328,7 +328,7 @@ class Program:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _aimed(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
+    def _usable_targets(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
         """Return the targets in which outputs can be computed, by place: no input is there, or the one that is its alias."""
         aimed: dict[int, Array] = {}
         owners: dict[int, int] = {}
@@ -367,7 +367,7 @@ class Program:
         for place in self._read_again:
             places[place] = places[place].copy()
         options, events = CURRENT.options, CURRENT.events if RECORDED.runs else None
-        aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
+        aimed = self._usable_targets(inputs, targets) if targets else NO_TARGETS
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
