@@ -237,12 +237,12 @@ class ReadyOnDevices(Ready):
         self._is_wrapped = True
         link = self._steps
 
-        def link_wrapped(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...], lent: _Lent) -> Ready:
+        def link_and_wrap(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...], lent: _Lent) -> Ready:
             steps = link(homes, wanted, lent)
             steps.wrap_runs(wrap)
             return steps
 
-        self._steps = lru_cache(_KEPT)(link_wrapped)
+        self._steps = lru_cache(_KEPT)(link_and_wrap)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """Run the model and write outputs into `targets`; None if that is not possible."""

@@ -106,7 +106,7 @@ class Ready:
 
             with limit_run(run_options, run_options.timeout) as own:
                 return self.run(output_names, input_feed, own, *call)
-        inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
+        inputs = self._feeds(input_feed) if run_options is None else self._convert_feeds(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
         run: lifecycle.Run = self._run
         if self._events.subscribers:
@@ -155,7 +155,7 @@ class Ready:
     def finish(self) -> None:
         """Wait for runs that returned early: on the CPU, none does."""
 
-    def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
+    def _convert_feeds(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
         """Convert the inputs of a run that can be cancelled meanwhile."""
         with as_in(run_options, CURRENT.watch, CURRENT.work):
             return self._feeds(input_feed)
