@@ -51,6 +51,7 @@ IRREGULAR = {"begun", "born", "bound", "broken", "built", "chosen", "dealt", "do
 IRREGULAR |= {"fed", "found", "given", "gone", "grown", "held", "kept", "known", "lost"}
 IRREGULAR |= {"made", "meant", "met", "seen", "sent", "shown", "spoken", "taken", "told", "written"}
 DEFINITION = re.compile(r"^ *(?:async )?(class|def) (\w+)", re.MULTILINE)
+DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
 
 
 @cache
@@ -58,7 +59,7 @@ def names(keyword: str) -> Counter[str]:
     """Return how often each name follows `class` or `def` in the packages and their benchmarks."""
     files = [file.relative_to(ROOT) for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
     texts = [(ROOT / file).read_text(encoding="utf-8") for file in files if not {"tests", "build"} & {*file.parts}]
-    return Counter(name for text in texts for found, name in DEFINITION.findall(text) if found == keyword)
+    return Counter(name for text in texts for found, name in DEFINITION.findall(DOCSTRING.sub("", text)) if found == keyword)
 
 
 def is_participle(name: str) -> bool:
