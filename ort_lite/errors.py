@@ -294,7 +294,7 @@ class OutOfMemory(OrtLiteError, MemoryError):
     in_use: int | None = None
     limit: int | None = None
 
-    def sized(self, wanted: int | None, in_use: int | None = None, limit: int | None = None) -> Self:
+    def set_sizes(self, wanted: int | None, in_use: int | None = None, limit: int | None = None) -> Self:
         """Set the bytes unless they are known, and return the error. The first caller knows the most."""
         if self.wanted is None:
             self.wanted, self.in_use, self.limit = wanted, in_use, limit

@@ -73,7 +73,7 @@ def session(
     return onnxruntime.InferenceSession(source, options, enable_fallback=0)
 
 
-def report(name: str) -> ort_lite_ep.Report:
+def report(name: str) -> ort_lite_ep.GraphReport:
     """Return what the provider said about the session that was created last."""
     return ort_lite_ep.reports(name)[-1]
 

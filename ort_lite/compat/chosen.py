@@ -46,7 +46,7 @@ class Chosen(Record):
     options: Mapping[str, Any]
 
 
-class Choice(Protocol):
+class ProviderChoice(Protocol):
     """The members of session options that choose providers."""
 
     @property

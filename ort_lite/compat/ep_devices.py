@@ -9,7 +9,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ort_lite import log
-from ort_lite.compat.chosen import Choice, Chosen, OrtExecutionProviderDevicePolicy
+from ort_lite.compat.chosen import Chosen, OrtExecutionProviderDevicePolicy, ProviderChoice
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
@@ -189,7 +189,7 @@ def get_model_compatibility_for_ep_devices(
 # The choice of providers by session options
 
 
-def select_providers(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
+def select_providers(options: ProviderChoice, model_metadata: Mapping[str, str]) -> list[Chosen]:
     """Return the providers that the options name, or that their policy chooses now."""
     policy = options.provider_policy
     if options.provider_choices or policy is None:
@@ -215,7 +215,7 @@ def select_providers(options: Choice, model_metadata: Mapping[str, str]) -> list
 # Provider libraries registered by path
 
 
-class _Libraries:
+class _Registrations:
     """The registrations of `register_execution_provider_library`: provider names by library name."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ class _Libraries:
         self.names: dict[str, list[str]] = {}
 
 
-_LIBRARY = _Libraries()
+_LIBRARY = _Registrations()
 
 
 def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:

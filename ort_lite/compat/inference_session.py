@@ -115,11 +115,11 @@ class InferenceSession(Session):
 
         feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
         if timeout is None:
-            return [OrtValue(value) for value in self._run_bound(output_names, feed, run_options, {})]
+            return [OrtValue(value) for value in self._start_run(output_names, feed, run_options, {})]
         from ort_lite.options.deadline import limit_run
 
         with limit_run(run_options, timeout) as own:
-            return [OrtValue(value) for value in self._run_bound(output_names, feed, own, {})]
+            return [OrtValue(value) for value in self._start_run(output_names, feed, own, {})]
 
     def io_binding(self) -> "IOBinding":
         """Return a new IOBinding for this session."""

@@ -13,7 +13,7 @@ from ort_lite.load.tensor_proto import nbytes_of
 from ort_lite.memory.arenas import equal
 
 
-class Origins:
+class InitializerFiles:
     """The external initializers of a model file's main graph."""
 
     def __init__(self, path: str) -> None:

@@ -41,7 +41,7 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
-    def _run_bound(
+    def _start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -231,7 +231,7 @@ class IOBinding:
         if targets and not wanted and run_options is None and self._state is None:
             results = self._run_in_place()
         if results is None:
-            results = self._run_placed(run_options, wanted, in_place)
+            results = self._run_with_targets(run_options, wanted, in_place)
         made = dict(zip(self._outputs, results, strict=True))
         computed = {in_place.allowed[name] for name in in_place.taken if name in in_place.allowed}
         for name, target in targets.items():
@@ -242,17 +242,17 @@ class IOBinding:
                 fill_device(name, target.device_tensor, made[name], name in computed)
         self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
 
-    def _run_placed(self, options: RunOptions | None, wanted: Mapping[str, Device], in_place: Donations) -> list[Any]:
+    def _run_with_targets(self, options: RunOptions | None, wanted: Mapping[str, Device], in_place: Donations) -> list[Any]:
         """Run with the state, if there is one, with memory that stays, or with outputs computed in the memory of inputs."""
         session, names = self._session, list(self._outputs)
         if self._state is None:
             donations = in_place if in_place.allowed else None
-            return session._run_bound(names, self._inputs, options, wanted, donations, self._kept_memory(wanted, options))
+            return session._start_run(names, self._inputs, options, wanted, donations, self._kept_memory(wanted, options))
 
         def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Donations) -> list[Any]:
             donations.allowed = {**in_place.allowed, **donations.allowed}
             try:
-                return session._run_bound(names, feed, options, {**wanted, **homes}, donations)
+                return session._start_run(names, feed, options, {**wanted, **homes}, donations)
             finally:
                 in_place.taken = donations.taken
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.compat.context_data import OrtEpContextData, WriteContext
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.initializer_files import Origins
+from ort_lite.compat.initializer_files import InitializerFiles
 from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, InvalidType, format_error
@@ -251,7 +251,7 @@ class ModelCompiler:
         """Store the initializers of the main graph where the program's function says."""
         assert self._place is not None
         constants = {name: value.constant for name, value in model.graph.initializers.items()}
-        origins = Origins(self._source) if isinstance(self._source, str) else None
+        origins = InitializerFiles(self._source) if isinstance(self._source, str) else None
         for tensor in proto.graph.initializer:
             array = constants.get(tensor.name)
             if not isinstance(array, np.ndarray):

@@ -12,7 +12,7 @@ from ort_lite.provider.forks import is_lost
 from ort_lite.provider.provider import Device, ExecutionProvider
 
 
-class Devices:
+class ProviderCache:
     """A cache of one provider per device, which lasts as long as the provider is referenced."""
 
     def __init__(self, registry: plugins.Registry | None = None) -> None:
@@ -51,4 +51,4 @@ class Devices:
             return found
 
 
-provider_on = Devices().provider  # process-wide, like registrations
+provider_on = ProviderCache().provider  # process-wide, like registrations

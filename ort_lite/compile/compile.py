@@ -129,7 +129,7 @@ def _failure(label: str, failed: Sequence[tuple[Partition, str]], cause: BaseExc
     if not isinstance(cause, MemoryError):
         return PartitionsFailed(label, failed) if cause is None else PartitionsFailed(label, failed).like(cause)
     made = PartitionsOutOfMemory(label, failed).like(cause)
-    return made.sized(cause.wanted, cause.in_use, cause.limit) if isinstance(cause, OutOfMemory) else made
+    return made.set_sizes(cause.wanted, cause.in_use, cause.limit) if isinstance(cause, OutOfMemory) else made
 
 
 class Compiler:
@@ -199,9 +199,9 @@ class Compiler:
         function = guard_partition(partition, compiled, outer, providers)
         replaceable = self._alternatives is not None and self._is_replaceable(assignment, partition)
         if partition.provider.device != CPU and has_events(compiled):
-            from ort_lite.execute.recording import Recording
+            from ort_lite.execute.recording import RecordingPartition
 
-            function = Recording(function, partition, compiled, waits=replaceable)
+            function = RecordingPartition(function, partition, compiled, waits=replaceable)
         if self._alternatives is None or not replaceable:
             return function
         from ort_lite.compile.fallback import Fallback

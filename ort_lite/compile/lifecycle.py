@@ -42,7 +42,7 @@ def taking_part(assignment: Assignment) -> list[ExecutionProvider]:
 _RUN_HOOKS = ("on_run_start", "on_run_end", "sync")
 
 
-def hooked(assignment: Assignment) -> list[ExecutionProvider]:
+def providers_with_hooks(assignment: Assignment) -> list[ExecutionProvider]:
     """Return the providers that take part, unless no provider has a hook of runs or a device."""
     providers = assignment.providers.values()
     wanted = any(provider.device != CPU for provider in providers) or any(with_hook(providers, hook) for hook in _RUN_HOOKS)

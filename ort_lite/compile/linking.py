@@ -221,9 +221,9 @@ class Linker:
             function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
             given += slots
         function = self._after(function, given, [value], self._owner(hop), hop.source)
-        self._copied(value, hop, reader, function, given)
+        self._end_copy(value, hop, reader, function, given)
 
-    def _copied(self, value: Value, hop: Hop, reader: str, function: CompiledPartition, given: Sequence[int]) -> None:
+    def _end_copy(self, value: Value, hop: Hop, reader: str, function: CompiledPartition, given: Sequence[int]) -> None:
         """Add the step that ends a copy."""
         slot = self._new(value, hop.destination)
         if hop.destination != CPU:
@@ -277,7 +277,7 @@ class Linker:
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
         wait = mover.wait if hop.destination != CPU else self._after(mover.wait, given, [value], None, hop.source)
-        self._copied(value, hop, reader, wait, given)
+        self._end_copy(value, hop, reader, wait, given)
         self.notifications.append(notification)
 
     def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:
@@ -311,9 +311,9 @@ def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartiti
 
 def _records(function: CompiledPartition) -> bool:
     """Return True if a notification follows the results of the partition's calls."""
-    from ort_lite.execute.recording import Recording
+    from ort_lite.execute.recording import RecordingPartition
 
-    return isinstance(function, Recording) and not function.waits
+    return isinstance(function, RecordingPartition) and not function.waits
 
 
 def _copy_name(value: Value, hop: Hop) -> str:

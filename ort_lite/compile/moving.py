@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ort_lite.errors import ProviderError
 from ort_lite.execute.device_memory import allocate_handle, free_after, free_with, memory_of
 from ort_lite.execute.results import Expected, read_only, witnesses
-from ort_lite.execute.waiting import Event, wait_for_device, waits_on_device
+from ort_lite.execute.waiting import DeviceEvent, wait_for_device, waits_on_device
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
@@ -45,7 +45,7 @@ class Mover:
         if x is None:
             self._check_optional()
             return [None]
-        given = self._given(x)
+        given = self._argument(x)
         with name_errors(self._who):
             made = self._copy(given)
         if self._expected is not None:
@@ -54,7 +54,7 @@ class Mover:
             raise ProviderError(f"{self._who} returned None; expected a value in the memory of {hop.destination}")
         return [made]
 
-    def _given(self, x: Any) -> Any:
+    def _argument(self, x: Any) -> Any:
         """Return the value as the transfer gets it."""
         hop = self._hop
         if hop.source != CPU:
@@ -97,7 +97,7 @@ class AsyncMover(Mover):
         if x is None:
             self._check_optional()
             return [None, None]
-        given = self._given(x)
+        given = self._argument(x)
         with name_errors(self._who):
             return self._begin(given)
 
@@ -116,7 +116,7 @@ class AsyncMover(Mover):
         hop, reader, work = self._hop, self._reader, CURRENT.work
         if reader is None or hop.destination in (CPU, hop.source) or reader.device != hop.destination or work is None:
             return False
-        event = Event(self._who, who(reader), notification, held, from_host=hop.source == CPU)
+        event = DeviceEvent(self._who, who(reader), notification, held, from_host=hop.source == CPU)
         if not waits_on_device(reader, event):
             return False
         work.add(event)

@@ -32,7 +32,7 @@ def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:
             handle = memory.allocate(nbytes)
     except OutOfMemory as error:
         if error.wanted is None:
-            error.args = (f"{describe(error)} ({_sizes(error.sized(nbytes, *_use_of(memory)))})",)
+            error.args = (f"{describe(error)} ({_sizes(error.set_sizes(nbytes, *_use_of(memory)))})",)
         raise
     if handle is None:
         raise ProviderError(f"{who} allocate returned None; expected a handle")

@@ -6,14 +6,14 @@ from typing import Any
 from ort_lite.errors import ProviderError
 from ort_lite.execute.guard import Stateful
 from ort_lite.execute.results import Wrapper, check_results
-from ort_lite.execute.waiting import Event, leave_wait, waits_on_device
+from ort_lite.execute.waiting import DeviceEvent, leave_wait, waits_on_device
 from ort_lite.provider.ask import format_answer, name_errors, who
 from ort_lite.provider.compiled import HasEvents
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition, ExecutionProvider, Partition
 
 
-class Recording(Wrapper):
+class RecordingPartition(Wrapper):
     """A partition on a device that records the completion of each call (see `HasEvents`).
 
     Its results are followed by the notification, and the run waits at its end. With `waits`, it waits at once instead.
@@ -35,7 +35,7 @@ class Recording(Wrapper):
         if not callable(getattr(notification, "wait_on_host", None)):
             came = format_answer(notification)
             raise ProviderError(f"{self._step}: record returned {came}; expected a notification with `wait_on_host`")
-        event = Event(self._step, self._provider, notification)
+        event = DeviceEvent(self._step, self._provider, notification)
         if self.waits:
             event.wait(CURRENT.options)
             return results

@@ -53,7 +53,7 @@ def wait_for_device(wait: Callable[[], object], options: RunOptions | None, what
         raise failures[0]
 
 
-class Event(NamedTuple):
+class DeviceEvent(NamedTuple):
     """Work on a device. `step` is the partition or copy, with its provider; `held` is what the work still reads.
 
     `from_host` is True for a copy that reads memory of the host, which its owner may overwrite once the run has returned.
@@ -86,7 +86,7 @@ class Event(NamedTuple):
             return bool(known())
 
 
-class Failure:
+class DeviceFailure:
     """An error of work on a device, which somebody has been told, or nobody yet."""
 
     def __init__(self, error: OrtLiteError) -> None:
@@ -102,12 +102,12 @@ class DeviceWork:
     """The work on devices that one run has started. It depends on that of the runs that made its inputs."""
 
     def __init__(self, after: Iterable["DeviceWork"] = ()) -> None:
-        self._events: list[Event] = []
+        self._events: list[DeviceEvent] = []
         self._after = [work for work in after if work.is_open()]
         self._changing = locks.lock()
-        self.failure: Failure | None = None
+        self.failure: DeviceFailure | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: DeviceEvent) -> None:
         """Add work that has begun. Thread-safe. Waits for older work if there is much of it: a loop may have many turns."""
         with self._changing:
             self._events.append(event)
@@ -127,7 +127,7 @@ class DeviceWork:
         """Return True if no wait for it would block."""
         return all(work.is_done() for work in self._after) and all(event.is_done() for event in list(self._events))
 
-    def finish(self, options: RunOptions | None = None) -> Failure | None:
+    def finish(self, options: RunOptions | None = None) -> DeviceFailure | None:
         """Wait for all of it and return the first failure. Raises RunTerminated."""
         if self.is_pending():
             wait_for_device(self._finish, options, "its devices")
@@ -143,7 +143,7 @@ class DeviceWork:
             try:
                 event.wait(None)
             except OrtLiteError as error:
-                self._fail(Failure(error))
+                self._fail(DeviceFailure(error))
         seen = set(map(id, events))
         with self._changing:
             self._events = [event for event in self._events if id(event) not in seen]
@@ -163,7 +163,7 @@ class DeviceWork:
         if (failure := self.failure) is not None:
             raise failure.tell()
 
-    def _fail(self, failure: Failure | None) -> None:
+    def _fail(self, failure: DeviceFailure | None) -> None:
         with self._changing:
             self.failure = self.failure or failure
 
@@ -179,7 +179,7 @@ class DeviceWork:
             raise failure.tell()
 
 
-class InFlight:
+class RunsInFlight:
     """The runs of a compiled model that have returned while a device still works."""
 
     def __init__(self) -> None:
@@ -220,14 +220,14 @@ class InFlight:
             work.wait(options)
 
 
-def waits_on_device(provider: ExecutionProvider | None, event: Event) -> bool:
+def waits_on_device(provider: ExecutionProvider | None, event: DeviceEvent) -> bool:
     """Return True if the provider's queue now waits for the work, so that the host need not (see `wait_on_device`)."""
     if provider is None or type(provider).wait_on_device is ExecutionProvider.wait_on_device:
         return False
     return bool(ask(provider, "wait_on_device", event.notification, error=RuntimeException))
 
 
-def leave_wait(event: Event) -> None:
+def leave_wait(event: DeviceEvent) -> None:
     """Leave the wait for work on a device to the end of the run, or wait now if this thread is in no run that would."""
     work: DeviceWork | None = CURRENT.work
     if work is None:

@@ -22,7 +22,7 @@ GraphRow = tuple[str, str, list[int], list[tuple[str, int]], list[int], list[Nod
 """Name, text, inputs, initialisers, outputs, nodes."""
 
 
-class Tables(Record):
+class GraphTables(Record):
     """The arrays are apart: whoever keeps track of memory can exchange them before graphs are made again."""
 
     arrays: list[Array]
@@ -32,14 +32,14 @@ class Tables(Record):
     """Attributes of no node: a list for each graph that was given, which are the first ones of `graphs`."""
 
 
-def flatten(given: Sequence[tuple[Graph, Iterable[Attr]]]) -> Tables:
-    """Tables of graphs, no one twice, with those nested in them, and of attributes that belong to each. O(size).
+def flatten(given: Sequence[tuple[Graph, Iterable[Attr]]]) -> GraphTables:
+    """Return tables of graphs, no one twice, with those nested in them, and of attributes that belong to each. O(size).
 
     Arrays are shared. One that is in two places is so again in what `restore` makes.
     """
     flattening = _Flattening([graph for graph, _ in given])
     loose = [[flattening.attribute(attribute) for attribute in attributes] for _, attributes in given]
-    return Tables(flattening.arrays, flattening.values, flattening.rows(), loose)
+    return GraphTables(flattening.arrays, flattening.values, flattening.rows(), loose)
 
 
 class _Flattening:
@@ -96,7 +96,7 @@ class _Flattening:
         return self._graph_numbers.setdefault(graph, len(self._graph_numbers))
 
 
-def restore(tables: Tables) -> list[tuple[Graph, list[Attr]]]:
+def restore(tables: GraphTables) -> list[tuple[Graph, list[Attr]]]:
     """Rebuild what was given to `flatten`, over the arrays of the tables."""
     graphs = [Graph(row[0]) for row in tables.graphs]
     values = [Value(name, type_, None if array == LEFT_OUT else tables.arrays[array]) for name, type_, array in tables.values]

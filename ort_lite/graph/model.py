@@ -7,7 +7,7 @@ from ort_lite.graph.graph import Attr, Graph
 from ort_lite.record import Record, asdict, field
 
 if TYPE_CHECKING:
-    from ort_lite.graph.flat import Tables
+    from ort_lite.graph.flat import GraphTables
 
 
 class Function(Record, frozen=False):
@@ -68,7 +68,7 @@ class Model(Record, frozen=False):
 
 
 def restore_model(
-    tables: "Tables", described: Mapping[tuple[str, str, str], Mapping[str, Any]], fields: Mapping[str, Any]
+    tables: "GraphTables", described: Mapping[tuple[str, str, str], Mapping[str, Any]], fields: Mapping[str, Any]
 ) -> Model:
     """The Model that `Model.__reduce__` took apart."""
     from ort_lite.graph.flat import restore

@@ -15,7 +15,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from ort_lite.inference.limits import check_limit
-from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
+from ort_lite.inference.schema_text import UNLIMITED, FormalParameter, Operands, OpSchema
 from ort_lite.inference.shape_templates import OperandTemplate, parse_templates
 from ort_lite.inference.traits import Traits, parse_traits
 
@@ -309,7 +309,7 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
 _TAKES = {"input": "takes", "output": "gives"}
 
 
-def _list_types(schema: OpSchema, operand: Operand) -> str:
+def _list_types(schema: OpSchema, operand: FormalParameter) -> str:
     return ", ".join(map(format_kind, sorted(schema.types_of(operand))))
 
 

@@ -23,7 +23,7 @@ from ort_lite.record import Record, field
 _TRAITS = " ; "
 
 
-class Operand(Record):
+class FormalParameter(Record):
     """A formal input or output. `type` is a type variable or a type; `option` is "single", "optional" or "variadic"."""
 
     name: str
@@ -37,12 +37,12 @@ class Operand(Record):
 class Operands(Record):
     """All formal inputs, or outputs; between `least` and `most` of them may be given."""
 
-    formal: tuple[Operand, ...]
+    formal: tuple[FormalParameter, ...]
     least: int
     most: int
 
     @staticmethod
-    def of(formal: Iterable[Operand]) -> "Operands":
+    def of(formal: Iterable[FormalParameter]) -> "Operands":
         """Collect the operands of a schema."""
         given = tuple(formal)
         least = most = 0
@@ -54,7 +54,7 @@ class Operands(Record):
                 least = most if one.option == "single" else least
         return Operands(given, least, most)
 
-    def at(self, index: int) -> Operand:
+    def at(self, index: int) -> FormalParameter:
         """The one that the operand at a position is of: the last may stand for many."""
         return self.formal[min(index, len(self.formal) - 1)]
 
@@ -81,7 +81,7 @@ class OpSchema(Record, eq=False):
     shapes: str = ""
     """The inputs as written in the text that states their shapes, for `parse_templates`."""
 
-    def types_of(self, operand: Operand) -> frozenset[str]:
+    def types_of(self, operand: FormalParameter) -> frozenset[str]:
         """Return the types that an operand may have."""
         return self.types.get(operand.type) or frozenset({operand.type})
 
@@ -128,14 +128,14 @@ def _limit_at(kind: str) -> int:
     return at - 1 if kind[at - 1] == ">" else at
 
 
-def _operand(text: str) -> Operand:
+def _operand(text: str) -> FormalParameter:
     name, _, kind = text.partition("[")[0].partition(":")
     if kind.endswith("?"):
-        return Operand(name, kind[:-1], "optional")
+        return FormalParameter(name, kind[:-1], "optional")
     if "*" not in kind:
-        return Operand(name, kind)
+        return FormalParameter(name, kind)
     kind, _, least = kind.partition("*")
-    return Operand(name, kind, "variadic", not least.endswith("~"), int(least.rstrip("~")))
+    return FormalParameter(name, kind, "variadic", not least.endswith("~"), int(least.rstrip("~")))
 
 
 def _types(text: str) -> frozenset[str]:

@@ -276,7 +276,7 @@ class _Agreement:
     def _check_broadcast(self, one: _Operand) -> None:
         """State that each dim, from the last one, is 1 or the one that it is broadcast to."""
         form, shape = one.form, one.shape
-        dims, origin = self.runs.get(form.run, (None, "")) if form.run else (self._expected(form), "")
+        dims, origin = self.runs.get(form.run, (None, "")) if form.run else (self._expected_dims(form), "")
         if dims is None:
             return
         if len(shape) > len(dims):
@@ -293,7 +293,7 @@ class _Agreement:
                     condition, f"{one.axis(at)} is {{0}}; it should broadcast to {{1}}{origin and ' of '}{origin}", dim, full
                 )
 
-    def _expected(self, form: ShapeTemplate) -> list[Dim | None]:
+    def _expected_dims(self, form: ShapeTemplate) -> list[Dim | None]:
         dims: list[Dim | None] = [None] * form.rank
         for at, name in form.names:
             known = self.sizes.get(name) or self._attribute(name)

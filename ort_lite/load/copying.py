@@ -9,7 +9,7 @@ from ort_lite.graph.model import Model, restore_model
 from ort_lite.load.spans import ByteSpan
 
 if TYPE_CHECKING:
-    from ort_lite.graph.flat import Tables
+    from ort_lite.graph.flat import GraphTables
 
 
 def reduce_model(model: Model) -> tuple[Any, ...]:
@@ -18,7 +18,7 @@ def reduce_model(model: Model) -> tuple[Any, ...]:
     return _owning, parts
 
 
-def _owning(tables: "Tables", *parts: Any) -> Model:
+def _owning(tables: "GraphTables", *parts: Any) -> Model:
     return restore_model(tables.replace(arrays=[_in_span(array) for array in tables.arrays]), *parts)
 
 

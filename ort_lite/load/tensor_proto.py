@@ -14,7 +14,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.load.proto import MOST_DIMS, TEXT, element_type, pb, text
 from ort_lite.load.spans import ByteSpan
 from ort_lite.load.wire import Span
-from ort_lite.memory.recipes import note_loaded
+from ort_lite.memory.recipes import note_tensor
 
 External = Callable[[Sequence[tuple[str, str]], int, str], ByteSpan]
 """A function from (entries of `external_data`, size in bytes, name for errors) to the bytes."""
@@ -84,7 +84,7 @@ class TensorReader:
                 raise InvalidGraph(f"{who}: external data has {count} keys, expected {_MOST_ENTRIES} at most")
             entries = [(text(entry.key), text(entry.value)) for entry in proto.external_data]
             array = from_span(self._external(entries, nbytes, str(who)), dtype, shape, self._aligned)
-            note_loaded(("external", tuple(entries), nbytes, dtype, shape), array)
+            note_tensor(("external", tuple(entries), nbytes, dtype, shape), array)
             return array
         if dtype == "string":
             texts = np.empty(_check_count(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
@@ -99,7 +99,7 @@ class TensorReader:
             self._spans.remove(span)  # a segment in the file itself would refer to it again
             _check_count(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
             array = from_span(self._read(*span), dtype, shape, self._aligned)
-            note_loaded(("span", span, nbytes, dtype, shape), array)
+            note_tensor(("span", span, nbytes, dtype, shape), array)
             return array
         return _read_field(proto, dtype, shape, who)
 

@@ -230,7 +230,7 @@ class ArenaAllocator:
             raise OutOfMemory(
                 f"allocator of {self.device}: {nbytes:,} bytes asked for in one piece; {self._in_use:,} are in use and "
                 f"{self._total:,} held of at most {self.limit:,}: raise its limit, or run smaller inputs"
-            ).sized(nbytes, self._in_use, self.limit)
+            ).set_sizes(nbytes, self._in_use, self.limit)
         if room is not None and wanted > room:
             wanted = nbytes
         try:
@@ -246,14 +246,14 @@ class ArenaAllocator:
     def _add(self, nbytes: int) -> MemoryRegion:
         if self.limit is not None and self._total + nbytes > self.limit:
             text = f"allocator of {self.device}: {nbytes:,} bytes more exceed its limit of {self.limit:,}"
-            raise OutOfMemory(text).sized(nbytes, self._in_use, self.limit)
+            raise OutOfMemory(text).set_sizes(nbytes, self._in_use, self.limit)
         try:
             handle = self._source.allocate(nbytes)
         except MemoryError as error:
             raise OutOfMemory(
                 f"allocator of {self.device}: {nbytes:,} bytes asked of its source, which refused; {self._in_use:,} are in use and "
                 f"{self._total:,} held{'' if self.limit is None else f' of at most {self.limit:,}'}: {format_error(error)}"
-            ).sized(nbytes, self._in_use, self.limit) from error
+            ).set_sizes(nbytes, self._in_use, self.limit) from error
         region = MemoryRegion(handle, nbytes)
         self._regions.append(region)
         self._total += nbytes

@@ -50,7 +50,7 @@ def recording(recipes: Recipes | None) -> Iterator[None]:
         _RECORDING.recipes = before
 
 
-def note_loaded(place: Any, array: Array) -> None:
+def note_tensor(place: Any, array: Array) -> None:
     """Note that an array is the large tensor at a place of the model."""
     if _RECORDING.recipes is not None:
         _RECORDING.recipes.loaded.append((place, array))
@@ -102,7 +102,7 @@ def replaying(replay: Replay) -> Iterator[None]:
         _RECORDING.replay = before
 
 
-def packed(make: Callable[[], Array]) -> Array:
+def pack_once(make: Callable[[], Array]) -> Array:
     """Return the contiguous array that `make` returns, shared with other sessions."""
     replay = _RECORDING.replay
     if replay is not None:

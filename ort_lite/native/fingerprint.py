@@ -17,7 +17,7 @@ _NAMED = (ModuleType, BuiltinFunctionType)
 _PLAIN = frozenset({int, float, bool, type(None)})
 
 
-class _Own(Record):
+class _Contribution(Record):
     """The contribution of one function to a digest, and the functions and classes that it refers to."""
 
     digest: bytes
@@ -33,7 +33,7 @@ class Fingerprint(NamedTuple):
 
 
 # One entry per function: code and globals do not change after they were compiled.
-_known: dict[Any, _Own] = {}
+_known: dict[Any, _Contribution] = {}
 
 
 def fingerprint(root: Any) -> Fingerprint:
@@ -83,14 +83,14 @@ _LAZY = frozenset({"__annotations__", "__annotations_cache__"})
 """The members that a class gets when its annotations are first accessed."""
 
 
-def _own(item: Any) -> _Own:
+def _own(item: Any) -> _Contribution:
     own = _known.get(item)
     if own is None:
         own = _known[item] = _describe(item)
     return own
 
 
-def _describe(item: Any) -> _Own:
+def _describe(item: Any) -> _Contribution:
     described: list[str] = []
     references: list[Any] = []
     if isinstance(item, Emitted):
@@ -103,7 +103,7 @@ def _describe(item: Any) -> _Own:
                 _note(name, value, described, references)
     else:
         _describe_function(item, described, references)
-    return _Own(_digest(described), references, item.needs if isinstance(item, Emitted) else "")
+    return _Contribution(_digest(described), references, item.needs if isinstance(item, Emitted) else "")
 
 
 def _describe_function(function: Callable[..., Any], described: list[str], references: list[Any]) -> None:

@@ -12,15 +12,15 @@ from llvmlite import ir
 from numba.core import cgutils, codegen
 
 
-class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+class FunctionLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """A function that numba has lowered, and the libraries of the functions that it calls."""
 
     def __init__(self, code: Any, name: str) -> None:
         codegen.CodeLibrary.__init__(self, code, name)
-        self._linked: list[Library] = []
+        self._linked: list[FunctionLibrary] = []
         self.modules: list[ir.Module] = []
 
-    def add_linking_library(self, library: "Library") -> None:
+    def add_linking_library(self, library: "FunctionLibrary") -> None:
         """Link another library into this one."""
         self._linked.append(library)
 
@@ -32,13 +32,13 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         """Accept no more modules."""
         self._finalized = True
 
-    def reachable(self) -> list["Library"]:
+    def reachable(self) -> list["FunctionLibrary"]:
         """Return this library and all that it uses, each once: a caller comes before what it calls."""
-        found: dict[Library, None] = {}
+        found: dict[FunctionLibrary, None] = {}
         self._add_to(found)
         return list(found)
 
-    def _add_to(self, found: dict["Library", None]) -> None:
+    def _add_to(self, found: dict["FunctionLibrary", None]) -> None:
         found[self] = None
         for library in self._linked:
             if library not in found:
@@ -48,7 +48,7 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
 class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     """Numba's code generator, for unoptimised libraries and for any triple."""
 
-    _library_class = Library
+    _library_class = FunctionLibrary
     triple = ""
 
     def _create_empty_module(self, name: str) -> ir.Module:
@@ -57,7 +57,7 @@ class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
         return module
 
 
-def join(library: Library, outlined: Collection[str], entry: str, symbol: str, triple: str, layout: str) -> str:
+def join(library: FunctionLibrary, outlined: Collection[str], entry: str, symbol: str, triple: str, layout: str) -> str:
     """Link all that a function uses into one module and return its text, in which only `entry` is visible.
 
     Functions are inlined, except those of `outlined`. These are renamed after `symbol`, since numba numbers functions from the

@@ -184,10 +184,10 @@ def key_of(spec: Spec, target: Target) -> str:
     aim = target.narrow(code.needs)
     state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
     own = digest(base(), code.digest, state.encode()).hex()
-    return versioned(own)
+    return with_version(own)
 
 
-def versioned(key: str) -> str:
+def with_version(key: str) -> str:
     """Return the key with the digits of this version in place of its first ones."""
     return base().hex()[:_DIGITS_OF_BASE] + key[_DIGITS_OF_BASE:KEY_DIGITS]
 

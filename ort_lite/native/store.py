@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ort_lite.native import cache
 from ort_lite.native.digest import digest
-from ort_lite.native.spec import versioned
+from ort_lite.native.spec import with_version
 
 MOST_BYTES = 1 << 28
 """The size of all entries together; the least recently used ones are removed."""
@@ -18,7 +18,7 @@ LARGEST = 4
 
 def key_of(*parts: bytes) -> str:
     """Return the key of an entry for this version of ort-lite, as the name of a file: 40 hexadecimal digits."""
-    return versioned(digest(*parts).hex())
+    return with_version(digest(*parts).hex())
 
 
 def directory() -> str:

@@ -13,7 +13,7 @@ from llvmlite.binding import get_process_triple
 from llvmlite.ir import Block, Function, VectorType, VoidType, instructions
 from numba.core import cgutils
 
-from ort_lite.native.libraries import Codegen, Library
+from ort_lite.native.libraries import Codegen, FunctionLibrary
 from ort_lite.record import Record
 
 
@@ -137,7 +137,7 @@ class Text(Record):
     metadata: tuple[str, ...]
 
 
-class TextLibrary(Library):
+class TextLibrary(FunctionLibrary):
     """A library whose modules are written once, however many kernels use it."""
 
     def __init__(self, code: Any, name: str) -> None:

@@ -59,7 +59,7 @@ def _contents(source: ParamsSource) -> Any:
     return source.read() if hasattr(source, "read") else source
 
 
-class Reader:
+class RecordReader:
     """Reads a file from front to back. Every error is an InvalidParams that names the position."""
 
     def __init__(self, source: ParamsSource, no_copy: bool) -> None:

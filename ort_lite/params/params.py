@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.dtypes import Array, DType
 from ort_lite.errors import InvalidArgument
-from ort_lite.params.param_records import LIST_MAGIC, ParamRecord, ParamsSource, Reader, Target, record_of, write_to
+from ort_lite.params.param_records import LIST_MAGIC, ParamRecord, ParamsSource, RecordReader, Target, record_of, write_to
 from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.ndarray import NDArray
 
@@ -37,7 +37,7 @@ def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArra
     With `no_copy`, tensors that are aligned in the caller's bytes use them directly, read-only. Raises InvalidParams if the bytes
     are truncated or inconsistent; every size is checked before memory is allocated. Raises NoSuchFile if the path does not exist.
     """
-    reader = Reader(source, no_copy)
+    reader = RecordReader(source, no_copy)
     reader.magic(LIST_MAGIC, "a parameter dictionary")
     names = [reader.name() for _ in range(reader.count("names", 8))]
     if len(set(names)) < len(names):
@@ -56,7 +56,7 @@ def save_tensor(array: Array, dtype: DType, lanes: int, target: Target = None) -
 
 def load_tensor(source: ParamsSource, no_copy: bool = False) -> NDArray:
     """Read a tensor that `save_tensor` wrote. `NDArray.load` calls it by its hook."""
-    return _tensor_of(Reader(source, no_copy).record("the tensor"))
+    return _tensor_of(RecordReader(source, no_copy).record("the tensor"))
 
 
 def _tensor_of(record: ParamRecord) -> NDArray:

@@ -21,7 +21,7 @@ class Instances:
         self._of_sessions: dict[Device, weakref.ref[ExecutionProvider]] = {}
         self._lock = locks.rlock()  # creating a provider may create others
 
-    def shared(
+    def share(
         self, cls: type[ExecutionProvider], options: Mapping[str, Any], make: Callable[[], ExecutionProvider]
     ) -> ExecutionProvider:
         """Return the living instance of the class with these options, compared as text, or the result of `make`.

@@ -66,7 +66,7 @@ class Selection(Record):
     listed: bool = True
 
 
-class _Process:
+class _ProcessDefaults:
     """The default providers of this process, and the sets of unused installed providers that were already logged."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Process:
         self.lock = locks.lock()
 
 
-_PROCESS = _Process()
+_PROCESS = _ProcessDefaults()
 
 
 def set_default_providers(providers: Sequence[ProviderEntry] | Literal["all"]) -> None:
@@ -257,7 +257,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
         entry = plugins.provider(entry)
     _check_version(entry)
     if getattr(entry, "shares_device", False):
-        return INSTANCES.shared(entry, options, partial(_construct, entry, options))
+        return INSTANCES.share(entry, options, partial(_construct, entry, options))
     return _construct(entry, options)
 
 

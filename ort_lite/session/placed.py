@@ -19,7 +19,7 @@ from ort_lite.execute.execute import Call, Executable
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.replay import KeptMemory
 from ort_lite.execute.results import KnownShapes
-from ort_lite.execute.waiting import DeviceWork, InFlight
+from ort_lite.execute.waiting import DeviceWork, RunsInFlight
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.log.events import Stream
@@ -71,7 +71,7 @@ class ReadyOnDevices(Ready):
         self._is_wrapped = False
         self._replays = any(replays(one) for one in prepared.compiled.partitions.values())
         self._homes = {value.name: p.provider.device for p in partitions for value in p.outputs if p.provider.device != CPU}
-        self._in_flight = InFlight()
+        self._in_flight = RunsInFlight()
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None, *call: Call
@@ -81,8 +81,8 @@ class ReadyOnDevices(Ready):
         `call` is for runs without such inputs that do not return early.
         """
         if _returns_early(run_options):
-            return self.run_bound(output_names, input_feed, run_options, {})
-        with _limited(run_options) as own:
+            return self.start_run(output_names, input_feed, run_options, {})
+        with _with_timeout(run_options) as own:
             self._wait_for_earlier(input_feed, own)
             return self._run_anywhere(output_names, input_feed, own, *call)
 
@@ -96,12 +96,12 @@ class ReadyOnDevices(Ready):
     ) -> list[Any]:
         """Run the model as `run` does, with donations. Outputs in `wanted` stay on that device as DeviceTensors."""
         if _returns_early(run_options):
-            return self.run_bound(names, feed, run_options, wanted, donations)
-        with _limited(run_options) as own:
+            return self.start_run(names, feed, run_options, wanted, donations)
+        with _with_timeout(run_options) as own:
             self._wait_for_earlier(feed, own)
             return self.run_on_devices(names, feed, own, wanted, donations)
 
-    def run_bound(
+    def start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -111,7 +111,7 @@ class ReadyOnDevices(Ready):
         memory: KeptMemory | None = None,
     ) -> list[Any]:
         """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
-        with _limited(run_options) as own:
+        with _with_timeout(run_options) as own:
             work = self._in_flight.begin(_works_of(feed), own)
             CURRENT.early = work
             try:
@@ -237,12 +237,12 @@ class ReadyOnDevices(Ready):
         self._is_wrapped = True
         link = self._steps
 
-        def link_wrapped(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...], lent: _Lent) -> Ready:
+        def link_and_wrap(homes: tuple[Device | None, ...], wanted: tuple[tuple[str, Device], ...], lent: _Lent) -> Ready:
             steps = link(homes, wanted, lent)
             steps.wrap_runs(wrap)
             return steps
 
-        self._steps = lru_cache(_KEPT)(link_wrapped)
+        self._steps = lru_cache(_KEPT)(link_and_wrap)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """Run the model and write outputs into `targets`; None if that is not possible."""
@@ -278,7 +278,7 @@ def _returns_early(options: RunOptions | None) -> bool:
     return options is not None and options.config(DISABLE_SYNC, "") == "1"
 
 
-def _limited(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
+def _with_timeout(options: RunOptions | None) -> AbstractContextManager[RunOptions | None]:
     """Return the options of a run, with its timeout in force."""
     if options is None or not options.timeout:
         return nullcontext(options)

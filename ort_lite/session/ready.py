@@ -70,7 +70,7 @@ class Ready:
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
         run = executable.run if workers is None else _run_of(executable, workers)
-        self._run = lifecycle.call_hooks(run, lifecycle.hooked(prepared.assignment))
+        self._run = lifecycle.call_hooks(run, lifecycle.providers_with_hooks(prepared.assignment))
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.result_slots if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
@@ -106,7 +106,7 @@ class Ready:
 
             with limit_run(run_options, run_options.timeout) as own:
                 return self.run(output_names, input_feed, own, *call)
-        inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
+        inputs = self._feeds(input_feed) if run_options is None else self._convert_feeds(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
         run: lifecycle.Run = self._run
         if self._events.subscribers:
@@ -138,7 +138,7 @@ class Ready:
         found = self.run_over(feed, donations, run_options)
         return self.run(names, feed, run_options) if found is None else [found[name] for name in names]
 
-    def run_bound(
+    def start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -155,7 +155,7 @@ class Ready:
     def finish(self) -> None:
         """Wait for runs that returned early: on the CPU, none does."""
 
-    def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
+    def _convert_feeds(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
         """Convert the inputs of a run that can be cancelled meanwhile."""
         with as_in(run_options, CURRENT.watch, CURRENT.work):
             return self._feeds(input_feed)

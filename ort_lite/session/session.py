@@ -262,7 +262,7 @@ class Session:
             return ready.run(names, feed, options)
         return ready.run_donating(names, feed, options, wanted, donations)
 
-    def _run_bound(
+    def _start_run(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -275,7 +275,7 @@ class Session:
         ready, feed = self._ready_for(feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
-        return ready.run_bound(names, feed, options, wanted, donations, memory)
+        return ready.start_run(names, feed, options, wanted, donations, memory)
 
     def _aliases(self) -> dict[str, str]:
         """Return the inputs in whose memory `_run_into` may compute outputs, by output."""
@@ -324,7 +324,7 @@ class Session:
             if state.prepared is None:
                 return
             self._state = state.after_closing(failures)
-            made, forms = state.made(), state.forms()
+            made, forms = state.ready_forms(), state.forms()
             state.session_memory.close()
         if state.workers is not None:
             state.workers.close()

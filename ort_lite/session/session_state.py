@@ -90,9 +90,9 @@ class SessionState(Record):
 
     def forms(self) -> list[Prepared]:
         """Return the compiled forms of the model: with overridable initializers as constants, and as inputs if needed so far."""
-        return [found.prepared for found in self.made()]
+        return [found.prepared for found in self.ready_forms()]
 
-    def made(self) -> list[Ready]:
+    def ready_forms(self) -> list[Ready]:
         """Return the compiled forms of the model, ready to run."""
         other = self.overriding.made if self.overriding is not None else None
         return [found for found in (self.ready, other) if isinstance(found, Ready)]

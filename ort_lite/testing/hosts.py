@@ -22,7 +22,7 @@ from ort_lite.record import Record
 from ort_lite.session.session import Session
 
 
-class Refused(NotSupported):
+class HostRefusal(NotSupported):
     """The host itself cannot run a model, with or without the provider under test."""
 
 
@@ -53,7 +53,7 @@ class Host:
     """ort-lite as a host. Other hosts derive from this class and override every method.
 
     A session has `run(output_names, feeds, run_options)` and `close()`, as those of ort-lite. `run` returns Outputs. It raises
-    Refused if the host cannot run the model without the provider either, and the exceptions of the provider as they are.
+    HostRefusal if the host cannot run the model without the provider either, and the exceptions of the provider as they are.
     """
 
     name: ClassVar[str] = ""

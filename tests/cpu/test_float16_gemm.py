@@ -9,7 +9,7 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target, host
-from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, looks_float16, narrow, widened
+from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, looks_float16, narrow, widen
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, WIDE, float16_gemm, gemm
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels
@@ -122,7 +122,7 @@ def test_narrowed_and_widened_numbers_are_the_same(shape: tuple[int, int], turne
     assert looks_float16(b) and is_float16(b, KERNELS)
     bits = narrow(b, KERNELS)
     assert (bits.shape, bits.dtype, bits.flags.f_contiguous) == (b.shape, np.dtype(np.uint16), b.flags.f_contiguous)
-    assert widened(bits).tobytes() == b.tobytes()
+    assert widen(bits).tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("number", [np.nan, 1.0001, 65520.0, 1e-9, 2.0**-25, 1e38])

@@ -14,7 +14,7 @@ from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite_cpu.kernels.once import run_once
-from ort_lite_cpu.lowering.lowered import Instruction, Lowered
+from ort_lite_cpu.lowering.lowered import Instruction, LoweringResult
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import program
 from ort_lite_cpu.program.bind import Binder
@@ -88,13 +88,13 @@ def run(scenario: Reaching) -> None:
         made.run(made.bind((), ()), arrays, RunContext(), None)
 
 
-def _lowered(scenario: Reaching, array: Array) -> tuple[Lowered, list[Array]]:
+def _lowered(scenario: Reaching, array: Array) -> tuple[LoweringResult, list[Array]]:
     """The program, and the arrays of its places: input, result, and what crosses from one segment to the next."""
     source, result, other = Buffer(array.nbytes), Buffer(array.nbytes), Buffer(array.nbytes)
     target = {"input": source, "output": result}.get(scenario.kind, other)
     if scenario.kind == "constant":
         other.constant = array
-    lowered = Lowered(inputs=[source])
+    lowered = LoweringResult(inputs=[source])
     tensors = [Tensor("float32", (COUNT,), buffer, name=name) for buffer, name in ((source, "x"), (result, "y"), (other, "z"))]
     lowered.primary = {tensor.buffer: tensor for tensor in tensors if tensor.buffer is not None}
     lowered.outputs = [tensors[1]]

@@ -60,7 +60,7 @@ class Environment:
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     folder = tmp_path / "site"
     folder.mkdir()
-    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
+    monkeypatch.setattr(selection, "_PROCESS", selection._ProcessDefaults())
     return Environment(folder, monkeypatch)
 
 

@@ -64,7 +64,7 @@ def test_spec_5_1_an_installed_accelerator_is_used_by_every_session_once_the_pro
     for method in ("provider", "available_providers", "installed_providers"):
         monkeypatch.setattr(plugins, method, getattr(installed, method))
     assert ort_lite.InferenceSession(proto(CHAIN), plain()).get_providers() == ["CPUExecutionProvider"]
-    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
+    monkeypatch.setattr(selection, "_PROCESS", selection._ProcessDefaults())
     ort_lite.set_default_providers("all")
     made = ort_lite.InferenceSession(proto(CHAIN), plain())
     assert made.get_providers() == [

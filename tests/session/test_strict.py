@@ -57,7 +57,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
         made.register_provider(cls.name, cls)
     for name in ("provider", "available_providers", "installed_providers"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
-    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
+    monkeypatch.setattr(selection, "_PROCESS", selection._ProcessDefaults())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ort_lite.plugins import plugins
 from ort_lite.provider import ExecutionProvider
 from ort_lite.testing import check_provider
 from ort_lite.testing.documents import html, junit
-from ort_lite.testing.hosts import Host, Refused, Remark, find_host
+from ort_lite.testing.hosts import Host, HostRefusal, Remark, find_host
 from tests.testing.bad_provider import BadProvider
 from tests.tools.cli.output import parse
 
@@ -30,7 +30,7 @@ class Elsewhere(Host):
 
     def session(self, model: Any, provider: ExecutionProvider) -> Any:
         if b"Neg" in model:
-            raise Refused("without Neg")
+            raise HostRefusal("without Neg")
         return super().session(model, provider)
 
     def remarks(self) -> tuple[Remark, ...]:

@@ -59,7 +59,7 @@ def compose_attention(
             return Skip(f"{node} is not known to have the shape of the scores")
     if mask is not None and guard is None and not _is_finite(rewriter, mask):
         return Skip(f"{mask.name} may have infinite elements")
-    k = _transposed(rewriter, b)
+    k = _keys_before_transpose(rewriter, b)
     if k is None:
         return Skip(f"{b.name} is no transpose")
     if reason := _disagreement(a, k, v, mask):
@@ -76,7 +76,7 @@ def _scale(rewriter: Rewriter, factor: Value | None, divisor: Value | None) -> f
     return number if divisor is None else 1 / number
 
 
-def _transposed(rewriter: Rewriter, b: Value) -> Value | None:
+def _keys_before_transpose(rewriter: Rewriter, b: Value) -> Value | None:
     """Return the keys of which b is the transpose; None for what no Transpose makes."""
     node = b.producer
     if node is None or node.op_type != "Transpose" or node.domain or node.graph is not rewriter.graph:

@@ -16,7 +16,7 @@ def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Va
         return Skip(f"{root} has a past, lengths or scores already")
     if root.attr("is_causal", 0) or any(root.attr(f"{side}_window_size", -1) != -1 for side in ("left", "right")):
         return Skip(f"{root} counts keys by their positions, which a past moves")
-    keys, factor = _unscaled(rewriter, k)
+    keys, factor = _split_factor(rewriter, k)
     scale = float(root.attr("scale", 0.0))
     if factor != 1 and (not scale or not math.isfinite(factor) or not factor):
         return Skip(f"{root} has no scale of its own")
@@ -44,7 +44,7 @@ def append_past(rewriter: Rewriter, q: Value, k: Value, past_v: Value, new_v: Va
     return Done()
 
 
-def _unscaled(rewriter: Rewriter, k: Value) -> tuple[Value, float]:
+def _split_factor(rewriter: Rewriter, k: Value) -> tuple[Value, float]:
     """Return the keys and their factor, 1 unless nothing but a multiplication by a constant number reads them."""
     node = k.producer
     if node is None or node.op_type != "Mul" or node.domain or k.dtype != "float32" or len(k.uses) != 1 or k.is_graph_output():

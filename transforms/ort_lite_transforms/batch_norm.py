@@ -70,13 +70,13 @@ def fuse_gemm_batch_norm(
     if old is None or old.size not in (1, line.slope.size) or old.ndim > 2 or (old.ndim == 2 and old.shape[0] != 1):
         return Skip(f"the bias of {gemm} is not constant or differs between rows")
     slope = line.slope.reshape(-1, 1) if gemm.attr("transB", 0) else line.slope
-    new_weight = rewriter.constant(derive(_scaled, weight, slope), b.name)
+    new_weight = rewriter.constant(derive(_scale_weight, weight, slope), b.name)
     new_bias = (old.ravel() * gemm.attr("beta", 1.0) * line.slope + line.offset).astype(weight.dtype)
     bias = rewriter.constant(new_bias, f"{b.name}_bias" if c is None else c.name)
     return rewriter.replace(norm, rewriter.op("Gemm", a, new_weight, bias, like=gemm, beta=1.0))
 
 
-def _scaled(weight: Array, slope: Array) -> Array:
+def _scale_weight(weight: Array, slope: Array) -> Array:
     return (weight * slope).astype(weight.dtype)
 
 

@@ -42,7 +42,7 @@ def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> 
         zeros = np.zeros_like(codes, shape=scales.shape)
     operands = [
         rewriter.constant(derive(pack_blocks, codes, bits, size), x.name),
-        rewriter.constant(derive(turned, scales), scale.name),
+        rewriter.constant(derive(transpose_blocks, scales), scale.name),
         None if zeros is None else rewriter.constant(derive(pack_zeros, zeros, bits), f"{x.name}_zero_points"),
     ]
     made = rewriter.op("MatMulNBits", a, *operands, domain="com.microsoft", K=depth, N=columns, bits=bits, block_size=size)
@@ -52,28 +52,28 @@ def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> 
 def pack_blocks(codes: Array, bits: int, size: int) -> Array:
     """Return (K, N) as bytes (N, blocks, size * bits / 8)."""
     depth, columns = codes.shape
-    rows = np.pad(_unsigned(codes, bits).T, ((0, 0), (0, -depth % size)))
-    return _joined(rows, bits).reshape(columns, -1, size * bits // 8)
+    rows = np.pad(_codes_from_zero(codes, bits).T, ((0, 0), (0, -depth % size)))
+    return _join_codes(rows, bits).reshape(columns, -1, size * bits // 8)
 
 
 def pack_zeros(zeros: Array, bits: int) -> Array:
     """Return (blocks, N) as bytes, those of a column one behind the other."""
-    rows = _unsigned(zeros, bits).T
-    return _joined(np.pad(rows, ((0, 0), (0, -rows.shape[1] % (8 // bits)))), bits).reshape(-1)
+    rows = _codes_from_zero(zeros, bits).T
+    return _join_codes(np.pad(rows, ((0, 0), (0, -rows.shape[1] % (8 // bits)))), bits).reshape(-1)
 
 
-def turned(scales: Array) -> Array:
+def transpose_blocks(scales: Array) -> Array:
     """Return (blocks, N) as (N, blocks)."""
     return np.ascontiguousarray(scales.T)
 
 
-def _unsigned(codes: Array, bits: int) -> Array:
+def _codes_from_zero(codes: Array, bits: int) -> Array:
     """Return integers from 0 on, in bytes: signed ones are moved up by half of their range."""
     signed = codes.dtype.name.startswith("int")
     return (codes.astype(np.int16) + (1 << (bits - 1) if signed else 0)).astype(np.uint8)
 
 
-def _joined(rows: Array, bits: int) -> Array:
+def _join_codes(rows: Array, bits: int) -> Array:
     """Return rows of codes as rows of bytes, whose first codes are in the lowest bits."""
     share = 8 // bits
     parts = rows.reshape(*rows.shape[:-1], rows.shape[-1] // share, share) << (np.arange(share, dtype=np.uint8) * bits)

@@ -86,7 +86,7 @@ class _Casts:
         if key not in self._known:
             new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
             if value.constant is not None and value not in self._fed:
-                new.constant = derive(_converted, value.constant, dtype)
+                new.constant = derive(_convert, value.constant, dtype)
                 graph.add_initializer(new)
             else:
                 graph.insert_before(node, self._node(value, new, dtype, node))
@@ -116,7 +116,7 @@ def _with(value: Value, dtype: DType) -> TensorType:
     return TensorType(dtype, value.shape)
 
 
-def _converted(array: Array, dtype: DType) -> Array:
+def _convert(array: Array, dtype: DType) -> Array:
     return array.astype(to_numpy(dtype))
 
 

@@ -145,7 +145,7 @@ class _Product:
         array = self.rewriter.array(x)
         if array is None:
             return self._op("Transpose", x, perm=(1, 0))
-        return self.rewriter.constant(derive(_turned, array), x.name)
+        return self.rewriter.constant(derive(_transpose, array), x.name)
 
     def _zero(self, side: Quantized) -> Value:
         if side.zero is not None:
@@ -158,5 +158,5 @@ class _Product:
         return self.rewriter.op(op_type, *inputs, domain=domain, version=version, **attributes)
 
 
-def _turned(array: Array) -> Array:
+def _transpose(array: Array) -> Array:
     return np.ascontiguousarray(array.T)

@@ -61,12 +61,12 @@ def sink_transpose_below_constant(rewriter: Rewriter, x: Value, transpose: Node,
     moved = (
         other
         if array.size == 1 and array.ndim <= 1
-        else rewriter.constant(derive(_moved, array, padded, tuple(perm)), other.name)
+        else rewriter.constant(derive(_permute_back, array, padded, tuple(perm)), other.name)
     )
     operands = (x, moved) if root.inputs[1] is other else (moved, x)
     y = rewriter.op(root.op_type, *operands, like=root)
     return rewriter.replace(root, rewriter.op("Transpose", y, perm=perm))
 
 
-def _moved(array: Array, padded: tuple[int, ...], perm: tuple[int, ...]) -> Array:
+def _permute_back(array: Array, padded: tuple[int, ...], perm: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(array.reshape(padded).transpose(np.argsort(perm)))

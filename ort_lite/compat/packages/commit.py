@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ort_lite.compat.packages.assets import copy_asset
-from ort_lite.compat.packages.json_text import indented
+from ort_lite.compat.packages.json_text import format_json
 from ort_lite.compat.packages.manifest import COMPONENT, MANIFEST, Component, Package, read_package
 from ort_lite.compat.packages.paths import ASSETS, Rules, is_below
 from ort_lite.errors import Fail, OrtLiteError, Unreadable
@@ -40,8 +40,8 @@ def commit_in_place(package: Package, dense: bool) -> None:
         if component.file:
             package.rules.check(os.path.realpath(os.path.dirname(component.file)))
             _make_folder(os.path.dirname(component.file))
-            _replace_file(component.file, indented(component.body))
-    _replace_file(os.path.join(root, MANIFEST), indented(package.manifest))
+            _replace_file(component.file, format_json(component.body))
+    _replace_file(os.path.join(root, MANIFEST), format_json(package.manifest))
     package.pending.clear()
 
 
@@ -88,8 +88,8 @@ def _write_all(package: Package, root: str, dense: bool) -> None:
             own = os.path.basename(os.path.normpath(path)) == os.path.basename(component.file)
             file = rules.resolve(root, path if own else f"{path}/{COMPONENT}")
             _make_folder(os.path.dirname(file))
-            _replace_file(file, indented(component.body))
-    _replace_file(os.path.join(root, MANIFEST), indented(manifest))
+            _replace_file(file, format_json(component.body))
+    _replace_file(os.path.join(root, MANIFEST), format_json(manifest))
 
 
 def _check_dense(package: Package) -> None:

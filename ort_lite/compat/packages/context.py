@@ -11,7 +11,7 @@ from ort_lite.compat.packages import json_text
 from ort_lite.compat.packages.assets import resolve_reference
 from ort_lite.compat.packages.manifest import Package, Variant, executor_info, read_package
 from ort_lite.compat.packages.paths import as_text
-from ort_lite.compat.packages.selection import ModelPackageOptions, Target, select
+from ort_lite.compat.packages.selection import ModelPackageOptions, VariantTarget, select
 from ort_lite.errors import Fail, InvalidArgument, InvalidType
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
@@ -104,7 +104,7 @@ class ModelPackageContext:
 class ModelPackageComponentContext:
     """The selected variant of a component."""
 
-    def __init__(self, package: Package, variant: Variant, target: Target) -> None:
+    def __init__(self, package: Package, variant: Variant, target: VariantTarget) -> None:
         """Programs call `ModelPackageContext.select_component` instead."""
         self._package, self._variant, self._target = package, variant, target
 

@@ -45,7 +45,7 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def indented(value: Any) -> bytes:
+def format_json(value: Any) -> bytes:
     """Return JSON as it is stored in files."""
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 

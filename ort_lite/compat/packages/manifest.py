@@ -26,7 +26,7 @@ _OF_COMPONENT = ("component_name", "variants", "additional_metadata")
 _OF_VARIANT = ("variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata")
 
 
-class Budget(Record, frozen=False):
+class CharacterBudget(Record, frozen=False):
     """The characters of JSON that a package may still have, in all its files together.
 
     A file counts each time it is named. A component, a variant and an executor's configuration count as 1,024 characters more.
@@ -124,7 +124,7 @@ def read_package(root: str, external: bool, links: bool, strict: bool) -> Packag
     package = Package(rules, strict, manifest, version)
     if "components" not in manifest:
         raise InvalidArgument("manifest: missing required 'components' object")
-    components, budget = json_text.as_object(manifest["components"], "manifest: components"), Budget()
+    components, budget = json_text.as_object(manifest["components"], "manifest: components"), CharacterBudget()
     budget.take(
         entries=len(components) + len(json_text.as_object(manifest.get("shared_assets", {}), "manifest: shared_assets"))
     )
@@ -151,13 +151,13 @@ def _schema_version(manifest: Mapping[str, Any], strict: bool) -> tuple[tuple[in
 
 def check_manifest(manifest: Mapping[str, Any], strict: bool) -> None:
     """Check the fields of the package itself. Raises InvalidArgument."""
-    _check_known(manifest, _OF_MANIFEST, "manifest", strict)
+    _check_keys(manifest, _OF_MANIFEST, "manifest", strict)
     _check_texts(manifest, ("package_name", "package_version", "description", "layout"), "manifest")
     if manifest.get("layout", LAYOUTS[0]) not in LAYOUTS:
         raise InvalidArgument(f"manifest: 'layout' is {manifest['layout']!r}, expected 'portable' or 'installed'")
 
 
-def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: Budget) -> Component:
+def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: CharacterBudget) -> Component:
     """Read a component that the manifest holds, or whose file it names."""
     if isinstance(value, dict):
         return parse_component(name, budget.take_variants(value), rules.root, "", rules, strict)
@@ -175,7 +175,7 @@ def _read_component(name: str, value: Any, rules: Rules, strict: bool, budget: B
 def parse_component(name: str, body: dict[str, Any], folder: str, file: str, rules: Rules, strict: bool) -> Component:
     """Check a component and its variants. Raises InvalidArgument, and NoSuchFile for a declared folder that does not exist."""
     where = f"component {name!r}"
-    _check_known(json_text.as_object(body, where), _OF_COMPONENT, where, strict)
+    _check_keys(json_text.as_object(body, where), _OF_COMPONENT, where, strict)
     _check_texts(body, ("component_name",), where)
     if "variants" not in body:
         raise InvalidArgument(f"{where}: missing required 'variants' object")
@@ -188,7 +188,7 @@ def parse_component(name: str, body: dict[str, Any], folder: str, file: str, rul
 def parse_variant(name: str, body: Any, folder: str, rules: Rules, strict: bool) -> Variant:
     """Check a variant of a component in `folder`. Raises the errors of `parse_component`."""
     where = f"variant {name!r}"
-    _check_known(json_text.as_object(body, where), _OF_VARIANT, where, strict)
+    _check_keys(json_text.as_object(body, where), _OF_VARIANT, where, strict)
     _check_texts(body, ("variant_directory", "ep", "device", "compatibility_string"), where)
     for key, value in json_text.as_object(body.get("executor_info", {}), f"{where}: executor_info").items():
         if not isinstance(value, (str, dict)):
@@ -226,7 +226,7 @@ def _read_info(variant: Variant, key: str, path: str, rules: Rules) -> str:
     return text
 
 
-def _check_known(body: Mapping[str, Any], known: tuple[str, ...], where: str, strict: bool) -> None:
+def _check_keys(body: Mapping[str, Any], known: tuple[str, ...], where: str, strict: bool) -> None:
     for key in body:
         if strict and key not in known:
             raise InvalidArgument(f"{where}: unknown field {key!r}")

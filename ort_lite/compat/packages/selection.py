@@ -25,7 +25,7 @@ _SCORES = {
 }
 
 
-class Target(Record):
+class VariantTarget(Record):
     """The provider that a variant is selected for: its devices, and the options of its instances in a session."""
 
     name: str
@@ -46,16 +46,16 @@ class ModelPackageOptions:
         own = [each.options for each in chosen if each.name == name]
         placed = [device for device in devices if any(device.instance_options.items() <= each.items() for each in own)]
         instances = tuple(device.instance_options for device in placed) or ({},)
-        self._target = Target(name, tuple(placed or devices), instances)
+        self._target = VariantTarget(name, tuple(placed or devices), instances)
 
 
-def select(variants: Iterable[Variant], target: Target) -> Variant | None:
+def select(variants: Iterable[Variant], target: VariantTarget) -> Variant | None:
     """Return the variant that the provider supports best, the first of equal ones; None if it supports none."""
     scores = [(score, variant) for variant in variants if (score := _score(variant, target)) is not None]
     return max(scores, key=lambda pair: pair[0], default=(0, None))[1]
 
 
-def _score(variant: Variant, target: Target) -> int | None:
+def _score(variant: Variant, target: VariantTarget) -> int | None:
     """Return a higher number for a variant that suits the provider better; None for one that it does not support."""
     if variant.text("ep") != target.name:
         return None

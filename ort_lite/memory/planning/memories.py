@@ -8,7 +8,7 @@ from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
-from ort_lite.memory.planning.placement import Candidate, Crowded, Window, place
+from ort_lite.memory.planning.placement import Crowded, MemoryWindow, TensorCandidate, place
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding, TensorMove
 from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import (
@@ -24,7 +24,7 @@ from ort_lite.memory.planning.requests import (
 from ort_lite.memory.planning.stays import Home, Slot, accesses_of, in_order, keep_copy, moves_of, slots_of
 from ort_lite.memory.planning.use_check import check_uses
 
-Stays = list[tuple[Window, int]]
+Stays = list[tuple[MemoryWindow, int]]
 """When a tensor is in a memory, and at which offsets."""
 
 
@@ -131,7 +131,7 @@ class Memories:
         """Place slots. Tensors that found no memory are tried again, with all their uses in the first one."""
         forced: frozenset[TensorId] = frozenset()
         while True:
-            plan = self._place_stored(planner, slots)
+            plan = self._place_stored_tensors(planner, slots)
             try:
                 moves = self._place_scratch(planner, plan, slots, forced)
             except _Homeless as error:
@@ -141,7 +141,7 @@ class Memories:
             else:
                 return replace(plan, moves=moves)
 
-    def _place_stored(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
+    def _place_stored_tensors(self, planner: MemoryPlanner, slots: Sequence[Slot]) -> MemoryPlan:
         """Return a plan that has places for constants and persistent tensors only."""
         inside = [slot for slot in slots if not slot.members[0].outside]
         plan = MemoryPlan(
@@ -212,11 +212,11 @@ class Memories:
         """Place scratch, memory by memory, and copies in the first of them, where the `forced` are used. Return the moves."""
         waiting = [Home.of(slot, self._writable_from(slot)) for slot in slots if not slot.is_stored]
         stored = [Home.of(slot, ()) for slot in slots if slot.is_stored and slot.uses]
-        copies: list[tuple[Slot, MemoryType, list[Window]]] = []
+        copies: list[tuple[Slot, MemoryType, list[MemoryWindow]]] = []
         tried = []
         for memory in self.platform.writable:
             here = [home for home in waiting if memory in home.choices]
-            here += [home for home in stored if self._may_be_copied(home.slot, memory)]
+            here += [home for home in stored if self._may_copy(home.slot, memory)]
             stored = []
             if here:
                 tried.append(self._describe_room(plan, memory))
@@ -257,13 +257,13 @@ class Memories:
             windows[candidates[window.candidate].name].append((window, offset))
         return windows
 
-    def _candidate(self, home: Home, memory: MemoryType, is_forced: bool) -> Candidate:
+    def _candidate(self, home: Home, memory: MemoryType, is_forced: bool) -> TensorCandidate:
         slot = home.slot
         others = {slot.memory} if slot.is_stored else {*home.choices} - {memory}
         is_needed = not home.is_rest and (is_forced or (bool(others) and others <= self._remote))
         size, alignment = align_up(slot.size, self._unit(memory)), self._alignment(slot, memory)
         needed = frozenset(slot.uses if is_needed else ())
-        return Candidate(slot.name, size, alignment, home.accesses, needed, home.is_whole, slot.is_stored)
+        return TensorCandidate(slot.name, size, alignment, home.accesses, needed, home.is_whole, slot.is_stored)
 
     def _stage(self, plan: MemoryPlan, here: Sequence[Home], found: dict[TensorId, Stays], memory: MemoryType) -> None:
         """Stage constants in the room that scratch leaves, those with most uses first. They need no windows in `found` then."""
@@ -318,7 +318,7 @@ class Memories:
         allowed = tuple(name for name in after if slot.role in self.declared[name].roles)
         return tuple(name for name in allowed if name not in self._remote) if slot.role is ArenaRole.persistent else allowed
 
-    def _may_be_copied(self, slot: Slot, memory: MemoryType) -> bool:
+    def _may_copy(self, slot: Slot, memory: MemoryType) -> bool:
         """Return True if copies of a stored slot may live in a memory. Persistent tensors have none: they are written."""
         is_allowed = memory != slot.memory and slot.role in self.declared[memory].roles
         return is_allowed and slot.role is not ArenaRole.persistent and memory not in self._remote

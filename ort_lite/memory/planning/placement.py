@@ -20,7 +20,7 @@ SHARES = (1.0, 0.9, 0.75, 0.5, 0.0)
 """Shares of a memory that gaps may fill, tried in turn, until what must be in it has a place."""
 
 
-class Candidate(NamedTuple):
+class TensorCandidate(NamedTuple):
     """A tensor that may live in the memory. `accesses` are operators, ascending.
 
     It must be there at the operators in `needed`. If `whole`, it is there from the first access to the last, or never. If `stored`,
@@ -41,14 +41,14 @@ class Candidate(NamedTuple):
             return [(self.accesses[0], self.accesses[-1])]
         return list(pairwise(self.accesses))
 
-    def saved(self) -> float:
+    def savings(self) -> float:
         """Return the accesses that a kept gap saves: the first write too, if all are kept."""
         gaps = 1 if self.whole else max(1, len(self.accesses) - 1)
         reads = max(0, len(self.accesses) - 1)
         return (reads + (not self.stored)) / gaps
 
 
-class Window(NamedTuple):
+class MemoryWindow(NamedTuple):
     """The operators `first` to `last`, both inclusive, for which a candidate is in the memory."""
 
     candidate: int
@@ -59,36 +59,36 @@ class Window(NamedTuple):
 class Crowded(Exception):
     """An error: these candidates must be in the memory at one operator, and do not fit."""
 
-    def __init__(self, operator: int, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, operator: int, candidates: Sequence[TensorCandidate]) -> None:
         self.operator = operator
         self.names = [one.name for one in candidates if operator in one.needed]
         self.size = sum(one.size for one in candidates if operator in one.needed)
 
 
-def place(planner: MemoryPlanner, candidates: Sequence[Candidate], capacity: int) -> list[tuple[Window, int]]:
+def place(planner: MemoryPlanner, candidates: Sequence[TensorCandidate], capacity: int) -> list[tuple[MemoryWindow, int]]:
     """Return disjoint windows with their offsets in `capacity` bytes; whatever has none stays elsewhere.
 
     Raises Crowded if candidates do not fit where they are needed. O(gaps * operators), and the planner's time.
     """
-    windows = [Window(k, one.accesses[0], one.accesses[-1]) for k, one in enumerate(candidates) if _gains(one)]
+    windows = [MemoryWindow(k, one.accesses[0], one.accesses[-1]) for k, one in enumerate(candidates) if _gains(one)]
     offsets = _pack(planner, candidates, windows)
     if all(at + candidates[window.candidate].size <= capacity for window, at in zip(windows, offsets.tolist(), strict=True)):
         return list(zip(windows, offsets.tolist(), strict=True))
-    ranked, offsets = _ranked(candidates), _pack(planner, candidates, windows, capacity)
-    whole = _filled(candidates, ranked, windows, offsets, capacity)
+    ranked, offsets = _rank_gaps(candidates), _pack(planner, candidates, windows, capacity)
+    whole = _fill_holes(candidates, ranked, windows, offsets, capacity)
     missing = _missing(candidates, whole)
     for share in SHARES:
-        windows = _joined(candidates, _kept(candidates, ranked, capacity, share))
+        windows = _join_gaps(candidates, _select_gaps(candidates, ranked, capacity, share))
         offsets = _pack(planner, candidates, windows, capacity)
-        found = _filled(candidates, ranked, windows, offsets, capacity)
+        found = _fill_holes(candidates, ranked, windows, offsets, capacity)
         if _missing(candidates, found) is None:
-            return found if missing is not None or _saved(candidates, found) > _saved(candidates, whole) else whole
+            return found if missing is not None or _savings(candidates, found) > _savings(candidates, whole) else whole
     if missing is None:
         return whole
     raise Crowded(missing, candidates)
 
 
-def _saved(candidates: Sequence[Candidate], found: Sequence[tuple[Window, int]]) -> int:
+def _savings(candidates: Sequence[TensorCandidate], found: Sequence[tuple[MemoryWindow, int]]) -> int:
     """Return the bytes of accesses to slower memory that windows save, less those of their moves."""
     total = 0
     for window, _ in found:
@@ -99,22 +99,24 @@ def _saved(candidates: Sequence[Candidate], found: Sequence[tuple[Window, int]])
     return total
 
 
-def _gains(one: Candidate) -> bool:
-    return one.saved() > 0 or bool(one.needed)
+def _gains(one: TensorCandidate) -> bool:
+    return one.savings() > 0 or bool(one.needed)
 
 
-def _ranked(candidates: Sequence[Candidate]) -> list[Window]:
+def _rank_gaps(candidates: Sequence[TensorCandidate]) -> list[MemoryWindow]:
     """Return all gaps that save accesses, the best first."""
     gaps = [
-        (one.saved() / (last - first + 1), one.size, Window(k, first, last))
+        (one.savings() / (last - first + 1), one.size, MemoryWindow(k, first, last))
         for k, one in enumerate(candidates)
-        if one.saved() > 0
+        if one.savings() > 0
         for first, last in one.gaps()
     ]
     return [gap for _, _, gap in sorted(gaps, key=lambda each: (-each[0], -each[1], each[2]))]
 
 
-def _kept(candidates: Sequence[Candidate], ranked: Sequence[Window], capacity: int, share: float) -> list[Window]:
+def _select_gaps(
+    candidates: Sequence[TensorCandidate], ranked: Sequence[MemoryWindow], capacity: int, share: float
+) -> list[MemoryWindow]:
     """Return the gaps to keep, so that at most `capacity` bytes live at once, and a `share` of it where nothing is needed."""
     first = min(one.accesses[0] for one in candidates)
     live = np.zeros(max(one.accesses[-1] for one in candidates) - first + 1, np.int64)
@@ -135,51 +137,57 @@ def _kept(candidates: Sequence[Candidate], ranked: Sequence[Window], capacity: i
     return kept
 
 
-def _joined(candidates: Sequence[Candidate], kept: Iterable[Window]) -> list[Window]:
+def _join_gaps(candidates: Sequence[TensorCandidate], kept: Iterable[MemoryWindow]) -> list[MemoryWindow]:
     """Return kept gaps that share an access as one window, and a window for each needed operator that is in none."""
     parts = defaultdict(list)
     for gap in kept:
         parts[gap.candidate].append(gap)
     for k, one in enumerate(candidates):
-        parts[k] += [Window(k, access, access) for access in one.needed]
-    joined: list[Window] = []
+        parts[k] += [MemoryWindow(k, access, access) for access in one.needed]
+    joined: list[MemoryWindow] = []
     for k in sorted(parts):
         for part in sorted(parts[k]):
             if joined and joined[-1].candidate == k and part.first <= joined[-1].last:
-                joined[-1] = Window(k, joined[-1].first, max(part.last, joined[-1].last))
+                joined[-1] = MemoryWindow(k, joined[-1].first, max(part.last, joined[-1].last))
             else:
                 joined.append(part)
     return joined
 
 
-def _blocks(candidates: Sequence[Candidate], windows: Sequence[Window]) -> Blocks:
+def _blocks(candidates: Sequence[TensorCandidate], windows: Sequence[MemoryWindow]) -> Blocks:
     own = [candidates[window.candidate] for window in windows]
     starts, ends = [window.first for window in windows], [window.last + 1 for window in windows]
     return Blocks([one.size for one in own], starts, ends, [one.alignment for one in own])
 
 
-def _pack(planner: MemoryPlanner, candidates: Sequence[Candidate], windows: Sequence[Window], capacity: int = LIMIT) -> Words:
+def _pack(
+    planner: MemoryPlanner, candidates: Sequence[TensorCandidate], windows: Sequence[MemoryWindow], capacity: int = LIMIT
+) -> Words:
     names = [candidates[window.candidate].name for window in windows]
     return pack_blocks(planner, _blocks(candidates, windows), names, capacity)
 
 
-def _filled(
-    candidates: Sequence[Candidate], ranked: Sequence[Window], windows: Sequence[Window], offsets: Words, capacity: int
-) -> list[tuple[Window, int]]:
+def _fill_holes(
+    candidates: Sequence[TensorCandidate],
+    ranked: Sequence[MemoryWindow],
+    windows: Sequence[MemoryWindow],
+    offsets: Words,
+    capacity: int,
+) -> list[tuple[MemoryWindow, int]]:
     """Return packed windows, and more in the holes: what did not fit, needed operators first, then gaps by rank.
 
     First fit in the order of offsets moves no packed window up.
     """
     order = [k for k in np.argsort(offsets, kind="stable").tolist() if offsets[k] >= 0]
     packed = [windows[k] for k in order]
-    taken: dict[int, list[Window]] = defaultdict(list)
+    taken: dict[int, list[MemoryWindow]] = defaultdict(list)
     for window in packed:
         taken[window.candidate].append(window)
 
-    def is_free(one: Window) -> bool:
+    def is_free(one: MemoryWindow) -> bool:
         return all(one.last < other.first or other.last < one.first for other in taken[one.candidate])
 
-    needed = [Window(k, access, access) for k, one in enumerate(candidates) for access in sorted(one.needed)]
+    needed = [MemoryWindow(k, access, access) for k, one in enumerate(candidates) for access in sorted(one.needed)]
     more = [one for one in (*needed, *ranked) if is_free(one)]
     tried = [*packed, *more]
     blocks = _blocks(candidates, tried)
@@ -192,7 +200,7 @@ def _filled(
     return sorted(result)
 
 
-def _missing(candidates: Sequence[Candidate], found: Sequence[tuple[Window, int]]) -> int | None:
+def _missing(candidates: Sequence[TensorCandidate], found: Sequence[tuple[MemoryWindow, int]]) -> int | None:
     """Return an operator at which a candidate is needed and not in the memory."""
     windows = defaultdict(list)
     for window, _ in found:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
-from ort_lite.memory.planning.placement import Window
+from ort_lite.memory.planning.placement import MemoryWindow
 from ort_lite.memory.planning.plan import MemoryPlan, TensorBinding, TensorMove
 from ort_lite.memory.planning.requests import ArenaRole, MemoryType, TensorAttributes, TensorRequest
 
@@ -119,7 +119,7 @@ class Home:
         """The operators between which it may leave its memory."""
         return (self.first, self.last) if self.is_whole else self.slot.accesses
 
-    def rest(self, windows: Sequence[Window], memory: MemoryType, remote: frozenset[MemoryType]) -> "Home | None":
+    def rest(self, windows: Sequence[MemoryWindow], memory: MemoryType, remote: frozenset[MemoryType]) -> "Home | None":
         """Return the home that is left with these windows in `memory`, or None. Ends with the last access or copy elsewhere."""
         if any(window[1:] == (self.first, self.last) for window in windows):
             return None
@@ -146,7 +146,9 @@ def copy_name(slot: Slot, memory: MemoryType, first: int) -> TensorId:
     return f"{slot.name} in {memory} from op {first}"
 
 
-def moves_of(plan: MemoryPlan, slot: Slot, memory: MemoryType, windows: Sequence[Window]) -> list[tuple[bool, TensorMove]]:
+def moves_of(
+    plan: MemoryPlan, slot: Slot, memory: MemoryType, windows: Sequence[MemoryWindow]
+) -> list[tuple[bool, TensorMove]]:
     """Return the moves to and from the copies of a slot in `memory`, each with True if it is into the copy."""
     home = slot.attributes.memory if slot.name in plan.outside else plan.tensor_allocs[slot.name].memory
     moves = []

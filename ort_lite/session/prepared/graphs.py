@@ -51,7 +51,7 @@ class Objects:
             found = known[number] = kind.__new__(kind)
         return found
 
-    def all_known(self) -> list[Any]:
+    def known_objects(self) -> list[Any]:
         """Return all objects."""
         return [found for known in self._known for found in known.values()]
 
@@ -192,6 +192,6 @@ def _same(array: Array, other: Array) -> bool:
     return other.astype(array.dtype).tobytes() == array.tobytes()
 
 
-def named(objects: Mapping[str, Any]) -> dict[int, str]:
+def names_by_id(objects: Mapping[str, Any]) -> dict[int, str]:
     """Return the names of objects by their ids."""
     return {id(found): name for name, found in objects.items()}

@@ -29,7 +29,7 @@ def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes |
 
     `provider` describes the provider's options; `code` is the digest of the code, by default of that of this process.
     """
-    parts = repr((FORMAT, versions(), described(options), provider, host())).encode()
+    parts = repr((FORMAT, versions(), plain_options(options), provider, host())).encode()
     code = code_digest() if code is None else code
     return store.key_of(b"prepared program", base(), code, b"%d " % len(parts), parts, outline)
 
@@ -50,7 +50,7 @@ def distributions(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def described(options: SessionOptions) -> list[tuple[str, Any]]:
+def plain_options(options: SessionOptions) -> list[tuple[str, Any]]:
     """Return all options of a session as plain data."""
     values: list[tuple[str, Any]] = [(name, getattr(options, name)) for name in _plain_names(type(options).__mro__)]
     return [*values, ("config", sorted(options.config_entries.items())), ("dimensions", options.free_dimensions)]

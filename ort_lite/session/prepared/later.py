@@ -46,7 +46,7 @@ class Partial:
 
     def give_classes(self) -> None:
         """Give the objects, which have all fields, their own classes."""
-        for each in (*self._found, *self.objects.all_known()):
+        for each in (*self._found, *self.objects.known_objects()):
             object.__setattr__(each, "__class__", type(each).__base__)
 
     def _class_of(self, kind: type) -> type:

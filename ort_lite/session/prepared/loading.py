@@ -127,7 +127,7 @@ class Arrays:
         return self._readers
 
 
-def checked(places: Any, digests: int, key: int) -> list[Place]:
+def check_places(places: Any, digests: int, key: int) -> list[Place]:
     """Return the places of weights. Raises UnpicklingError unless they are some, with a digest each."""
     fine = isinstance(places, list) and digests == len(places) * DIGEST and key == KEY_BYTES
     for place in places if fine else ():

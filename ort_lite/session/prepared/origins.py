@@ -13,7 +13,7 @@ from ort_lite.load.file_place import FileReader, reader_of
 from ort_lite.memory import recipes
 from ort_lite.memory.recipes import Recipes
 from ort_lite.record import Record
-from ort_lite.session.prepared.graphs import Numbering, named
+from ort_lite.session.prepared.graphs import Numbering, names_by_id
 
 MOST_INLINE = 1 << 16
 """The largest array in bytes that an entry stores although it may depend on weights."""
@@ -31,7 +31,7 @@ class Origins:
     def __init__(self, found: Recipes, objects: Mapping[str, Any]) -> None:
         self.numbers, self._recipes = Numbering(), found
         self._objects = objects
-        self.names = named(objects)
+        self.names = names_by_id(objects)
         self.arrays: list[Array] = []
         self._by_id: dict[int, int] = {}
         self.referred: set[int] = set()
@@ -77,10 +77,10 @@ class Origins:
         """Return a function and its arguments that create an array again, which is no tensor of the model."""
         made = self._recipes.packed.get(id(array))
         if made is not None:
-            return recipes.packed, (made[1],)
+            return recipes.pack_once, (made[1],)
         made = self._recipes.derived.get(id(array))
         if made is not None:
-            return _derived, (made[1], array.flags.writeable)
+            return _derive, (made[1], array.flags.writeable)
         inside = self._inside(array) or self._inside_of_base(array)
         if inside is not None:
             return _view, inside
@@ -126,7 +126,7 @@ def _view(array: Array, dtype: str, offset: int, shape: tuple[int, ...], strides
     return made
 
 
-def _derived(make: Callable[[], Array], writeable: bool) -> Array:
+def _derive(make: Callable[[], Array], writeable: bool) -> Array:
     array = make()
     if not writeable:
         array.setflags(write=False)

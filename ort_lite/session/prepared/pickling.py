@@ -81,10 +81,10 @@ class Writer(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """Return how to create an object again."""
         if isinstance(obj, type):
-            _check_allowed(obj.__module__, obj.__qualname__)
+            _check_reference(obj.__module__, obj.__qualname__)
             return NotImplemented
         if isinstance(obj, FunctionType):
-            _check_allowed(obj.__module__, obj.__qualname__)
+            _check_reference(obj.__module__, obj.__qualname__)
             return reduce_function(obj)
         if isinstance(obj, CellType):
             return reduce_cell(obj)
@@ -93,7 +93,7 @@ class Writer(pickle.Pickler):
         if isinstance(obj, Record) and type(obj).__reduce__ in (Record.__reduce__, Model.__reduce__):
             return _reduce_record(obj)
         if isinstance(obj, DroppedConstant):
-            return _dropped, (obj.name, self._origins.reader(obj.restore), from_numpy(obj.dtype), obj.shape)
+            return _drop, (obj.name, self._origins.reader(obj.restore), from_numpy(obj.dtype), obj.shape)
         if isinstance(obj, np.dtype):
             return to_numpy, (from_numpy(obj),)
         if isinstance(obj, MappingProxyType):
@@ -131,7 +131,7 @@ class RecipeWriter(Writer):
         if isinstance(obj, Value):
             return Value, (obj.name, obj.type)
         if isinstance(obj, FunctionType):
-            _check_allowed(obj.__module__, obj.__qualname__)
+            _check_reference(obj.__module__, obj.__qualname__)
             return reduce_pure_function(obj)
         return super().reducer_override(obj)
 
@@ -142,7 +142,7 @@ def _node(
     return Node(op_type, inputs, outputs, attributes, domain=domain, version=version, name=name, overload=overload)
 
 
-def _check_allowed(module: str, name: str) -> None:
+def _check_reference(module: str, name: str) -> None:
     """Raise PickleError for what an entry must not refer to."""
     if module.partition(".")[0] not in PACKAGES and (module, name) not in _OTHERS:
         raise pickle.PickleError(f"{module}.{name} is not allowed")
@@ -171,7 +171,7 @@ def _set_state(made: Any, fields: dict[str, Any]) -> None:
     set_state(made, fields)
 
 
-def _dropped(name: str, restore: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+def _drop(name: str, restore: Any, dtype: str, shape: tuple[int, ...]) -> Any:
     return restore if isinstance(restore, np.ndarray) else DroppedConstant(name, to_numpy(dtype), shape, restore)
 
 
@@ -200,10 +200,10 @@ class Reader(pickle.Unpickler):
         """Find a class or function of ort-lite's packages, or one of a few others. Raises PickleError for anything else."""
         found = _FOUND.get((module, name))
         if found is None:
-            _check_allowed(module, name)
+            _check_reference(module, name)
             found = super().find_class(module, name)
             if (module, name) not in _OTHERS:  # a dotted name may lead to what a module imports
-                _check_allowed(getattr(found, "__module__", ""), name)
+                _check_reference(getattr(found, "__module__", ""), name)
             _FOUND[module, name] = found
         return found
 

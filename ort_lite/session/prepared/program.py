@@ -19,7 +19,7 @@ from ort_lite.record import asdict
 from ort_lite.session.prepared import pickling, sections, store
 from ort_lite.session.prepared.key import key_of
 from ort_lite.session.prepared.later import MALFORMED
-from ort_lite.session.prepared.loading import Loader, WeightsChanged, checked
+from ort_lite.session.prepared.loading import Loader, WeightsChanged, check_places
 from ort_lite.session.prepared.weights import Digests
 
 _UNSTORABLE = (pickle.PickleError, TypeError, ValueError, AttributeError, RecursionError, KeyError)
@@ -45,7 +45,7 @@ class PreparedProgram:
         whole = self.key.encode(), key, digests
         replay = Replay(digest_of(b"packed", *whole))
         try:
-            described = checked(pickling.Reader(places, {}, ()).load(), len(digests), len(key))
+            described = check_places(pickling.Reader(places, {}, ()).load(), len(digests), len(key))
             weights = Replay(digest_of(b"weights", *whole))
             with closing(Loader(self.source, described, bytes(digests), Digests(bytes(key)), weights)) as loader:
                 with span("restore_program") as facts:

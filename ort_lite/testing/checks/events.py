@@ -47,7 +47,7 @@ def _problems(kit: Kit, session: Any, feed: Mapping[str, Any]) -> list[str]:
 
 def _bound_runs(session: Any, feed: Mapping[str, Any], device: Any) -> Iterator[str]:
     """Yield a problem if bound runs in flight do not give what each gives by itself."""
-    feeds = [_varied(feed, k) for k in range(RUNS)]
+    feeds = [_vary(feed, k) for k in range(RUNS)]
     expected = [run_copy(session, one) for one in feeds]
     graph = session._stage_results.assignment.graph
     sizes = {size for value in graph.inputs for size in value.shape or ()}
@@ -56,7 +56,7 @@ def _bound_runs(session: Any, feed: Mapping[str, Any], device: Any) -> Iterator[
     for one in feeds:
         for name, array in given.items():
             array[...] = one[name]
-        made.append(session._run_bound(None, given, None, wanted))
+        made.append(session._start_run(None, given, None, wanted))
         for array in given.values():
             array[...] = np.ones((), array.dtype)
     for k, (results, alone) in enumerate(zip(made, expected, strict=True)):
@@ -75,7 +75,7 @@ def _bits(results: Iterable[Any]) -> list[bytes]:
     return [np.asarray(result).tobytes() for result in results]
 
 
-def _varied(feed: Mapping[str, Any], k: int) -> dict[str, Any]:
+def _vary(feed: Mapping[str, Any], k: int) -> dict[str, Any]:
     """Return a copy of the feed with the elements of floats turned by `k`."""
     return {name: np.roll(array, k) if array.dtype.kind == "f" else array.copy() for name, array in feed.items()}
 

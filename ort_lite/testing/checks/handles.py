@@ -63,7 +63,7 @@ class DeviceCalls:
 
     def operands(self, feed: Any) -> tuple[list[Any], list[Any]]:
         """Return the inputs as arrays, as the partition gets them, and others of the same types and shapes."""
-        arrays = [self._held(value, np.array(feed[value.name])) for value in self._partition.inputs]
+        arrays = [self._partition_input(value, np.array(feed[value.name])) for value in self._partition.inputs]
         return arrays, [np.ones_like(array) if array.dtype.kind == "f" else array for array in arrays]
 
     def problems(self, feed: Any) -> Iterator[str]:
@@ -155,7 +155,7 @@ class DeviceCalls:
     def _to_host(self, x: Any, on_host: bool) -> Any:
         return np.asarray(x) if on_host else self._way.copy(x, self._device, CPU)
 
-    def _held(self, value: Value, array: Any) -> Any:
+    def _partition_input(self, value: Value, array: Any) -> Any:
         """Return the elements of an input as the partition gets them."""
         provider = self._partition.provider
         on_device = value not in self._partition.host_values

@@ -48,7 +48,7 @@ class _LentCalls(DeviceCalls):
         """Yield the problems of calls with these inputs. Each check has its own calls."""
         raise NotImplementedError  # abstract: _Donations and _Replays define it
 
-    def owned(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def lend(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the arrays on the device and their handles, which return to the allocator with the values."""
         provider = self._partition.provider
         inputs, memory = self.inside(arrays)
@@ -66,7 +66,7 @@ class _LentCalls(DeviceCalls):
 class _Donations(_LentCalls):
     def lent_problems(self, feed: Mapping[str, Any], state: Sequence[Any]) -> Iterator[str]:
         arrays, others = self.operands(feed)
-        expected = self.read(self.results(self.owned(arrays)[0], state), self.host_outputs)
+        expected = self.read(self.results(self.lend(arrays)[0], state), self.host_outputs)
         every = [k for k, on_host in enumerate(self.host_inputs) if not on_host]
         for donated in (frozenset(every), *(frozenset([k]) for k in every)):
             yield from self._donate(donated, arrays, others, expected, state)
@@ -77,7 +77,7 @@ class _Donations(_LentCalls):
     def _donate(
         self, donated: frozenset[int], arrays: Sequence[Any], others: Sequence[Any], expected: list[bytes], state: Sequence[Any]
     ) -> Iterator[str]:
-        inputs, memory = self.owned(arrays)
+        inputs, memory = self.lend(arrays)
         made = list(self._compiled.call_donating(inputs, donated, *state))
         kept = [k for k in range(len(arrays)) if k not in donated]
         if self.read(made, self.host_outputs) != expected:
@@ -94,14 +94,14 @@ class _Donations(_LentCalls):
         if self.read(made, self.host_outputs) != expected:
             yield "call_donating computed a result in the memory of an input that was not donated"
         inputs.clear()
-        reused = [self.owned(others) for _ in range(2)]
+        reused = [self.lend(others) for _ in range(2)]
         if self.read(made, self.host_outputs) != expected:
             yield "what call_donating returned lies in memory that a donated input gave back; it must keep the input alive"
         del reused
 
     def _alias(self, y: int, x: int, arrays: Sequence[Any], others: Sequence[Any], state: Sequence[Any]) -> Iterator[str]:
         """Check that output `y` is in the memory of input `x`: what is written there is what it contains."""
-        inputs, memory = self.owned(arrays)
+        inputs, memory = self.lend(arrays)
         made = self._compiled.call_donating(inputs, frozenset([x]), *state)
         if made[y] is inputs[x] or memory[x] is None:
             return
@@ -113,15 +113,15 @@ class _Donations(_LentCalls):
 class _Replays(_LentCalls):
     def lent_problems(self, feed: Mapping[str, Any], state: Sequence[Any]) -> Iterator[str]:
         arrays, others = self.operands(feed)
-        inputs, memory = self.owned(arrays)
+        inputs, memory = self.lend(arrays)
         outputs = self.results(inputs, state)
         expected = self.read(outputs, self.host_outputs)
-        differs = self.read(self.results(self.owned(others)[0], state), self.host_outputs)
+        differs = self.read(self.results(self.lend(others)[0], state), self.host_outputs)
         replay = self._compiled.capture(inputs, outputs, *state)
         if self.read(outputs, self.host_outputs) != expected:
             yield "capture gives another result than a call"
             return
-        between = self.results(self.owned(arrays)[0], state)
+        between = self.results(self.lend(arrays)[0], state)
         self._overwrite(inputs, memory, others)
         replay(inputs, outputs, *state)
         if self.read(outputs, self.host_outputs) != (differs if _is_lent(memory) or self._overwrites else expected):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
-from ort_lite.testing.hosts import Outputs, Refused
+from ort_lite.testing.hosts import HostRefusal, Outputs
 from ort_lite.testing.kit import Kit, copy_feed
 
 OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
@@ -38,7 +38,7 @@ def problem(kit: Kit, got: Any, wanted: Sequence[Any], case: Case | None = None)
 
     A host is the cause if it refuses the model, or gives the same results without the provider.
     """
-    if isinstance(got, Refused):
+    if isinstance(got, HostRefusal):
         kit.excuse("refuses", str(got))
         return None
     text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)

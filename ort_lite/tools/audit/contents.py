@@ -151,14 +151,14 @@ def loops_of(model: pb.ModelProto) -> list[LoopBound]:
     found = []
     for node in nodes_of(model):
         if node.proto.op_type == "Loop":
-            found.append(LoopBound(_name(node.proto), "Loop", node.depth, *_bound(node)))
+            found.append(LoopBound(_name(node.proto), "Loop", node.depth, *_iteration_limit(node)))
         elif node.proto.op_type in ("Scan", "SequenceMap"):
             reason = "as many iterations as its input has elements along an axis"
             found.append(LoopBound(_name(node.proto), node.proto.op_type, node.depth, None, reason))
     return found
 
 
-def _bound(node: NodeProto) -> tuple[int | None, str]:
+def _iteration_limit(node: NodeProto) -> tuple[int | None, str]:
     count, condition = (*node.proto.input[:2], "", "")[:2]
     if not count:
         ends = "its condition alone ends it" if condition else "nothing ends it but the condition that its body computes"

@@ -68,7 +68,7 @@ class PlaygroundServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class Arrival(io.RawIOBase):
+class DeadlineReader(io.RawIOBase):
     """A reader of a socket with one deadline for all reads together, however few bytes each returns."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         """Prepare the connection, with a reader that limits how long a request may take to arrive."""
         super().setup()
         self.rfile.close()
-        self._arrival = Arrival(self.connection)
+        self._arrival = DeadlineReader(self.connection)
         self.rfile = io.BufferedReader(self._arrival)
 
     def handle_one_request(self) -> None:

@@ -295,16 +295,16 @@ class CardExecutable:
         steps = []
         for one in self.program.instructions:
             self.queue.launch()
-            operands = [None if k < 0 else _seen(values[k]) for k in one.operands]
+            operands = [None if k < 0 else _kernel_view(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):
                 y = KERNELS[one.kernel](state, one.settings, *operands)
             if y.dtype == np.int64:
                 values[one.result] = np.array(y)
             else:
                 values[one.result] = given.get(one.result) or store(np.asarray(y, np.float32), self._arena)
-                _seen(values[one.result])[...] = y
+                _kernel_view(values[one.result])[...] = y
             made.append(values[one.result])
-            steps.append((one, operands, _seen(values[one.result])))
+            steps.append((one, operands, _kernel_view(values[one.result])))
         return steps, made
 
     def execute(
@@ -321,10 +321,10 @@ class CardExecutable:
         for one in self.program.instructions:
             begin = perf_counter_ns()
             self.queue.launch()
-            arrays = [None if k < 0 else _seen(values[k]) for k in one.operands]
+            arrays = [None if k < 0 else _kernel_view(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = self._kept(one, y, donated, values, given.get(one.result))
+            values[one.result] = self._store_result(one, y, donated, values, given.get(one.result))
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)
@@ -337,7 +337,7 @@ class CardExecutable:
             else:
                 results[position] = made
 
-    def _kept(
+    def _store_result(
         self,
         one: CardInstruction,
         y: Array,
@@ -360,7 +360,7 @@ class CardExecutable:
 
     def to_bytes(self) -> bytes:
         """Serialize the program with its constants."""
-        constants = {k: _seen(x) for k, x in self._constants.items()}
+        constants = {k: _kernel_view(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
@@ -369,6 +369,6 @@ class CardExecutable:
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}
 
 
-def _seen(x: CardTensor | Array) -> Array:
+def _kernel_view(x: CardTensor | Array) -> Array:
     """Return a value as the kernels see it: a tensor on the card, or a host value."""
     return view(x) if isinstance(x, CardTensor) else x

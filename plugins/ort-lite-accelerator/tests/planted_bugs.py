@@ -619,7 +619,7 @@ def inputs_overwritten_that_are_not_donated(patch: pytest.MonkeyPatch) -> None:
 
 @bug("donations", "Add", "Mul", "Relu")
 def donated_inputs_overwritten_before_their_last_reader(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable._kept
+    right = CardExecutable._store_result
 
     def any_operand(
         self: Any, one: Any, y: Array, donated: frozenset[int], values: Mapping[int, CardTensor], chunk: Chunk | None
@@ -630,7 +630,7 @@ def donated_inputs_overwritten_before_their_last_reader(patch: pytest.MonkeyPatc
         memory.view(place)[...] = y
         return place
 
-    patch.setattr(CardExecutable, "_kept", any_operand)
+    patch.setattr(CardExecutable, "_store_result", any_operand)
 
 
 @bug("donations", "Add", "Relu")

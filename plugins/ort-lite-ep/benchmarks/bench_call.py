@@ -32,9 +32,11 @@ class BareExecutionProvider(ExecutionProvider):
     exact: ClassVar[bool] = True
 
     def get_capability(self, graph: GraphView) -> list[Capability]:
+        """Claim the whole graph."""
         return [Capability(list(graph))]
 
     def compile(self, partitions: Sequence[Partition]) -> list[Any]:
+        """Return functions that compute nothing."""
         return [lambda inputs: [NUMBERS]]
 
 

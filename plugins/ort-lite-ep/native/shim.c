@@ -89,7 +89,7 @@ struct hooks {
     Status (*copy)(const int64_t *tensors, size_t count);
     void (*free_block)(int64_t address);
     Status (*check_compatibility)(int64_t id, const char *saved, int *found);
-    Status (*created)(int64_t id);
+    Status (*end_creation)(int64_t id);
     Status (*sync)(int64_t id);
     Status (*start_profiling)(int64_t id, const void *profiler, int64_t offset);
     Status (*end_profiling)(int64_t id, const void *profiler, void *events);
@@ -423,7 +423,7 @@ static const char *compatibility(const struct provider *self, const void *graph)
     return self->compiler ? self->compiler : "";
 }
 
-static Status created(struct provider *self) { PASS(hooks.created(self->id)); }
+static Status created(struct provider *self) { PASS(hooks.end_creation(self->id)); }
 static Status sync_device(struct provider *self) { PASS(hooks.sync(self->id)); }
 
 static Status run_start(struct provider *self, const void *options) { PASS(hooks.run_start(self->id, options)); }

@@ -10,10 +10,10 @@ The name is the one under which the provider is registered in ort-lite. Sessions
 
 from ort_lite_ep.library import library
 from ort_lite_ep.provider import registered_names
-from ort_lite_ep.reports import NodeReport, Report
+from ort_lite_ep.reports import GraphReport, NodeReport
 from ort_lite_ep.shim import PATH
 
-__all__ = ["NodeReport", "Report", "get_ep_names", "get_library_path", "reports"]
+__all__ = ["GraphReport", "NodeReport", "get_ep_names", "get_library_path", "reports"]
 
 
 def get_library_path() -> str:
@@ -31,6 +31,6 @@ def get_ep_names() -> list[str]:
     return registered_names()
 
 
-def reports(provider: str | None = None) -> list[Report]:
+def reports(provider: str | None = None) -> list[GraphReport]:
     """Return what providers said about the nodes of the last 64 sessions, the newest last; of one provider if it is named."""
     return library().reports.find(provider)

@@ -145,7 +145,7 @@ class Devices:
                 raise ProviderError("strings, and memory of another library's device, are not copied to or from a device")
             if not source.nbytes:
                 continue
-            stored = self._find(source) if source.place else self._staged(source, target)
+            stored = self._find(source) if source.place else self._stage(source, target)
             if isinstance(stored, DeviceTensor):
                 self.write(target, stored)
             elif target.place:
@@ -153,7 +153,7 @@ class Devices:
             else:
                 _write_bytes(target, stored)
 
-    def _staged(self, source: Operand, target: Operand) -> "DeviceTensor | Array":
+    def _stage(self, source: Operand, target: Operand) -> "DeviceTensor | Array":
         """Return what is stored for a tensor of the host.
 
         Bytes alone stay on the host until a partition reads them: onnxruntime's Python interface copies a tensor of any type as

@@ -16,12 +16,12 @@ from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider import ExecutionProvider
 from ort_lite.testing.checks.tries import call_for
-from ort_lite.testing.hosts import Host, Outputs, Refused, Remark, constants_of, options
+from ort_lite.testing.hosts import Host, HostRefusal, Outputs, Remark, constants_of, options
 from ort_lite_ep import get_library_path
 from ort_lite_ep.library import Watch, library
 from ort_lite_ep.provider import OWN, Remainder, registered_names
-from ort_lite_ep.reports import Report
-from ort_lite_ep.tensors import DTYPES, array_at, contents, to_host, unpacked
+from ort_lite_ep.reports import GraphReport
+from ort_lite_ep.tensors import DTYPES, array_at, contents, to_host, unpack_array
 
 _CPU = "CPUExecutionProvider"
 _WITHOUT_NUMPY = ("bfloat16", "float8", "float4", "int4", "int2")
@@ -136,7 +136,7 @@ class HostedSession:
         provider: the instance to use.
 
     Raises:
-        Refused: onnxruntime cannot load the model without the provider either.
+        HostRefusal: onnxruntime cannot load the model without the provider either.
         Exception: what the provider raised, also if onnxruntime did without it.
     """
 
@@ -153,7 +153,7 @@ class HostedSession:
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: RunOptions | None = None
     ) -> Outputs:
-        """Run the model. Raises Refused, RunTerminated, and what the provider or onnxruntime raises."""
+        """Run the model. Raises HostRefusal, RunTerminated, and what the provider or onnxruntime raises."""
         with library().watch() as watch:
             got = call_for(partial(_run, self._session, output_names, feeds, run_options))
         alone = partial(self._run_alone, output_names, feeds)
@@ -171,7 +171,7 @@ class HostedSession:
         self.watch.settled.clear()
 
 
-def _codes(report: Report) -> str:
+def _codes(report: GraphReport) -> str:
     """Return how a provider declined all nodes: "declined operator, type"."""
     codes = sorted({node.reason.partition(":")[0].removeprefix("declined ") for node in report.declined})
     return f"declined {', '.join(codes)}" if codes else ""
@@ -183,7 +183,7 @@ def _cause(error: Exception, watch: Watch, alone: Callable[[], Any]) -> BaseExce
         return watch.errors[0]
     if _TERMINATED in str(error):
         return RunTerminated(str(error))
-    return Refused(_reason(error)) if isinstance(call_for(alone), Exception) else error
+    return HostRefusal(_reason(error)) if isinstance(call_for(alone), Exception) else error
 
 
 def _reason(error: Exception) -> str:
@@ -234,5 +234,5 @@ def _array(value: Any) -> Array:
         return found
     code = to_host(from_onnx(value.element_type()))
     if DTYPES[code] is None:
-        return unpacked(value.data_ptr(), code, value.shape())
+        return unpack_array(value.data_ptr(), code, value.shape())
     return array_at(value.data_ptr(), code, value.shape()).copy()

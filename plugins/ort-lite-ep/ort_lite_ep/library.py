@@ -63,7 +63,7 @@ class _Session:
         """Return True if onnxruntime passes values in the memory of the provider's device."""
         return self.device not in (None, CPU)
 
-    def profiled(self, partition: Any) -> Any:
+    def wrap_for_profile(self, partition: Any) -> Any:
         """Return a partition that is recorded if the session is profiled."""
         return ProfiledPartition(partition, self.profiles, self.provider.name) if self.profiles else partition
 
@@ -221,7 +221,7 @@ class Library:
         made = [self._compile_one(session, graph, node) for graph, node in pairs]
         for k, (partition, context) in enumerate(made):
             own = next(self._numbers)
-            self._partitions[own] = session.profiled(partition)
+            self._partitions[own] = session.wrap_for_profile(partition)
             session.partitions.append(own)
             cast(partitions, POINTER(c_void_p))[k] = self._shim.new_partition(own, session.away)
             if context is not None:
@@ -251,7 +251,7 @@ class Library:
         name = api.text("Node_GetName", node)
         return made, (name, hosted.save(settled, name, path))
 
-    def _created(self, number: int) -> None:
+    def _end_creation(self, number: int) -> None:
         self._sessions[number].provider.provider.on_session_initialization_end()
 
     # Runs
@@ -309,7 +309,7 @@ class Library:
         for own in session.partitions:
             partition = self._partitions[own]
             plain = partition.partition if isinstance(partition, ProfiledPartition) else partition
-            self._partitions[own] = session.profiled(plain)
+            self._partitions[own] = session.wrap_for_profile(plain)
 
     def _release(self, kind: int, number: int) -> None:
         if kind == _PARTITION:

@@ -13,7 +13,7 @@ from ort_lite.execute.execute import Executable
 from ort_lite.graph import TensorType, Value
 from ort_lite_ep.c_api import CApi
 from ort_lite_ep.shim import Shim
-from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, to_host, unpacked, write_strings
+from ort_lite_ep.tensors import DTYPES, STRING, array_at, contents, read_strings, to_host, unpack_array, write_strings
 
 _HEAD = 4  # the numbers before the dimensions of an input, see `describe` in shim.c
 _MOST_VIEWS = 16
@@ -62,7 +62,7 @@ class HostedPartition:
                 given.append(array_at(address, code, numbers[begin:at]))
             else:
                 views = False
-                given.append(self._copied(value, address, code, numbers[begin:at]))
+                given.append(self._copy_input(value, address, code, numbers[begin:at]))
         picked = [given[k] for k in self._picks]
         if views:
             if len(self._views) >= _MOST_VIEWS:
@@ -70,10 +70,10 @@ class HostedPartition:
             self._views[described] = picked
         return picked
 
-    def _copied(self, value: int, address: int, code: int, shape: tuple[int, ...]) -> Array | None:
+    def _copy_input(self, value: int, address: int, code: int, shape: tuple[int, ...]) -> Array | None:
         if not code:
             return None  # an optional that is empty
-        return read_strings(self._api, value, shape) if code == STRING else unpacked(address, code, shape)
+        return read_strings(self._api, value, shape) if code == STRING else unpack_array(address, code, shape)
 
     def _write(self, context: int, index: int, result: Any, dtype: "np.dtype[Any]", code: int) -> None:
         array: Array = np.asarray(result)

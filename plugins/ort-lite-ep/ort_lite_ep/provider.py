@@ -30,7 +30,7 @@ from ort_lite.session.settle import Settled, settle
 from ort_lite.session.simplify import fuser_of
 from ort_lite_ep.contexts import Context, ContextOptions, save_context
 from ort_lite_ep.graph import HostGraph
-from ort_lite_ep.reports import NodeReport, Report
+from ort_lite_ep.reports import GraphReport, NodeReport
 
 _UNMOVED = frozenset({"string", "float8_e8m0fnu", *BITS})
 """Element types that onnxruntime does not copy between the host and a device: strings, and those that are newer than its copy."""
@@ -163,9 +163,9 @@ class HostedProvider:
             why = next((str(reason) for reason in reasons if reason.provider == label), "")
             self._nodes.append(NodeReport(graph.name, node.name, node.operator, names.get(node, ""), why))
 
-    def report(self) -> Report:
+    def report(self) -> GraphReport:
         """Return what became of each node so far."""
-        return Report(self.name, tuple(self._nodes))
+        return GraphReport(self.name, tuple(self._nodes))
 
     def _write_report(self) -> None:
         """Write the report to the file that the option names."""

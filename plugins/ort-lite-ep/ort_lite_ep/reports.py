@@ -20,7 +20,7 @@ class NodeReport(Record):
         return f"{self.operator} {self.node!r}: {self.partition or self.reason}"
 
 
-class Report(Record):
+class GraphReport(Record):
     """The nodes of all graphs of one session that a provider was asked about, in the order in which it was asked.
 
     Printing it shows one line per node.
@@ -44,16 +44,16 @@ class Reports:
     """The last reports of this process, one per session, the newest last."""
 
     def __init__(self) -> None:
-        self._lock, self._kept = threading.Lock(), dict[int, Report]()
+        self._lock, self._kept = threading.Lock(), dict[int, GraphReport]()
 
-    def put(self, session: int, report: Report) -> None:
+    def put(self, session: int, report: GraphReport) -> None:
         """Keep the report of a session, in place of an earlier one. Of more than 64 sessions the oldest is forgotten."""
         with self._lock:
             self._kept[session] = report
             while len(self._kept) > _MOST:
                 del self._kept[next(iter(self._kept))]
 
-    def find(self, provider: str | None) -> list[Report]:
+    def find(self, provider: str | None) -> list[GraphReport]:
         """Return the reports of a provider, or of all providers, the newest last."""
         with self._lock:
             return [report for report in self._kept.values() if provider in (None, report.provider)]

@@ -24,7 +24,7 @@ HOOKS: dict[str, Any] = {
     "copy": CFUNCTYPE(c_void_p, c_void_p, c_size_t),
     "free_block": CFUNCTYPE(None, c_int64),
     "check_compatibility": CFUNCTYPE(c_void_p, c_int64, c_char_p, c_void_p),
-    "created": CFUNCTYPE(c_void_p, c_int64),
+    "end_creation": CFUNCTYPE(c_void_p, c_int64),
     "sync": CFUNCTYPE(c_void_p, c_int64),
     "start_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_int64),
     "end_profiling": CFUNCTYPE(c_void_p, c_int64, c_void_p, c_void_p),

@@ -74,7 +74,7 @@ def read_value(api: CApi, value: int) -> Array:
     if code.value == STRING:
         return read_strings(api, value, shape)
     address = api.read("GetTensorMutableData", value) or 0
-    return array_at(address, code.value, shape) if DTYPES[code.value] is not None else unpacked(address, code.value, shape)
+    return array_at(address, code.value, shape) if DTYPES[code.value] is not None else unpack_array(address, code.value, shape)
 
 
 def read_strings(api: CApi, value: int, shape: tuple[int, ...]) -> Array:
@@ -96,7 +96,7 @@ def write_strings(api: CApi, value: int, result: Array) -> None:
         api.call("FillStringTensor", value, (c_char_p * len(texts))(*texts), len(texts))
 
 
-def unpacked(address: int, code: int, shape: Sequence[int]) -> Array:
+def unpack_array(address: int, code: int, shape: Sequence[int]) -> Array:
     """Return a tensor of elements of 4 or 2 bits as an array of one byte each."""
     name, count = from_host(code), prod(shape)
     if not count:

@@ -23,7 +23,7 @@ from ort_lite.errors import RunTerminated
 from ort_lite.options import RunOptions
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.testing import CHECKS, GeneratedModels, Kit, check_provider
-from ort_lite.testing.hosts import Refused, find_host
+from ort_lite.testing.hosts import HostRefusal, find_host
 from ort_lite.testing.report import run
 
 ACCELERATOR_TESTS = Path(__file__).parents[2] / "ort-lite-accelerator" / "tests"
@@ -145,7 +145,7 @@ def test_tensors_of_every_type_cross(host: OnnxRuntimeHost, dtype: str) -> None:
 
 
 def test_an_operator_that_onnxruntime_lacks_is_refused(host: OnnxRuntimeHost) -> None:
-    with pytest.raises(Refused, match=r"unknown operator Unheard\(21\)"):
+    with pytest.raises(HostRefusal, match=r"unknown operator Unheard\(21\)"):
         host.session(model("(float[N] x) => (float[N] y) { a = Abs(x)  y = Unheard(a) }"), Doubling())
 
 
@@ -160,7 +160,7 @@ def test_a_wrong_feed_is_not_refused_where_onnxruntime_takes_it_alone(host: Onnx
     session = host.session(ABS, Doubling(defect="run"))
     with pytest.raises(Exception, match="the device's error") as raised:
         session.run(None, {"x": X})
-    assert not isinstance(raised.value, Refused)
+    assert not isinstance(raised.value, HostRefusal)
 
 
 # Reports

@@ -13,7 +13,7 @@ from ort_lite.provider.export import node_model, partition_model
 from ort_lite_onnxruntime.libraries import innermost
 from ort_lite_onnxruntime.limits import Why
 from ort_lite_onnxruntime.sessions import make_safe, misfit
-from ort_lite_onnxruntime.targets import CPU, Target
+from ort_lite_onnxruntime.targets import CPU, OrtProvider
 
 _MARK = re.compile(r"#(\d+)#")
 """The mark in the names of nodes in an offered model: their position. Nodes in a body have that of the node around it."""
@@ -30,10 +30,10 @@ _CODES = {
 }
 
 
-class Claims:
+class OrtClaims:
     """The answers of an execution provider about offered nodes. A model that was asked about before costs no session."""
 
-    def __init__(self, provider: ExecutionProvider, target: Target) -> None:
+    def __init__(self, provider: ExecutionProvider, target: OrtProvider) -> None:
         self._provider, self._target = provider, target
         self._answers: dict[bytes, frozenset[int] | Why] = {}
 
@@ -53,7 +53,7 @@ class Claims:
                 kinds: dict[str, list[str]] = {}
                 for k in sorted(answer):
                     kinds.setdefault(group[k].operator, []).append(_types(group[k]))
-                found.update((node, None if k in answer else self._unclaimed(node, kinds)) for k, node in enumerate(group))
+                found.update((node, None if k in answer else self._reason(node, kinds)) for k, node in enumerate(group))
             elif len(group) == 1:
                 found[group[0]] = answer[0], _MARK.sub("", answer[1])[:400]
             else:
@@ -63,7 +63,7 @@ class Claims:
     def _answer(self, nodes: Sequence[Node], rules: ShapeRules) -> frozenset[int] | Why:
         """Return the positions of the nodes that the execution provider claims, or onnxruntime's error."""
         try:
-            model = partition_model(_offered(self._provider, nodes, rules), self._prepare).data
+            model = partition_model(_as_partition(self._provider, nodes, rules), self._prepare).data
         except OrtLiteError as error:
             return "graph", str(error)
         key = sha256(model).digest()
@@ -102,7 +102,7 @@ class Claims:
                 (inlined if mark is None else owners[int(mark[1])]).add(part.ep_name)
         return frozenset(k for k, names in enumerate(owners) if (names or inlined) == {self._target.name})
 
-    def _unclaimed(self, node: Node, kinds: Mapping[str, Sequence[str]]) -> Why:
+    def _reason(self, node: Node, kinds: Mapping[str, Sequence[str]]) -> Why:
         """Return the reason for a node that the execution provider leaves to others, as far as the claimed nodes show it.
 
         `kinds` has the element types of claimed nodes by operator.
@@ -124,7 +124,7 @@ def _split(group: list[Node], error: str) -> list[list[Node]]:
     return [[node for k, node in enumerate(group) if (k in named) == side] for side in (True, False)]
 
 
-def _offered(provider: ExecutionProvider, nodes: Sequence[Node], rules: ShapeRules) -> Partition:
+def _as_partition(provider: ExecutionProvider, nodes: Sequence[Node], rules: ShapeRules) -> Partition:
     """Return the nodes as a partition: inputs are what no node of theirs computes, outputs what others read."""
     inside = set(nodes)
     read = [value for node in nodes for value in node.reads() if value is not None and value.constant is None]
@@ -143,7 +143,7 @@ def _type(value: Value) -> str:
     return value.dtype or str(value.type)
 
 
-def check_creation(target: Target) -> None:
+def check_creation(target: OrtProvider) -> None:
     """Create a session of one node. Raises onnxruntime's error if the execution provider cannot be created with its options."""
     x, y = (Value(name, TensorType("float32", (1,))) for name in "xy")
     target.session(node_model(Node("Identity", [x], [y], version=17)), _options())

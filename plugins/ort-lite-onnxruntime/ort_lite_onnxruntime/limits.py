@@ -32,10 +32,10 @@ def _random(node: Node) -> Why | None:
 
 def _affine_grid(node: Node) -> Why | None:
     """Require a known number of matrices: onnxruntime insists that `size` begins with it, ONNX does not."""
-    return _fixed(node, 0, 0, 1)
+    return _require_fixed_dims(node, 0, 0, 1)
 
 
-def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
+def _require_fixed_dims(node: Node, index: int, first: int, stop: int | None) -> Why | None:
     """Require dimensions first to stop of an input to be known and not 0."""
     value = _input(node, index)
     if value is None:
@@ -47,7 +47,7 @@ def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
 
 def _normalize(node: Node) -> Why | None:
     """Reject a normalization over axes that may be empty."""
-    return _fixed(node, 0, node.attr("axis", -1), None)
+    return _require_fixed_dims(node, 0, node.attr("axis", -1), None)
 
 
 def _heads(node: Node) -> Why | None:
@@ -57,19 +57,19 @@ def _heads(node: Node) -> Why | None:
 
 def _heads_of(node: Node, index: int) -> Why | None:
     value = _input(node, index)
-    return None if value is None or len(value.shape or ()) == 3 else _fixed(node, index, 1, 2)
+    return None if value is None or len(value.shape or ()) == 3 else _require_fixed_dims(node, index, 1, 2)
 
 
 def _conv(node: Node) -> Why | None:
     """Reject weights that may have no channels: onnxruntime loops forever."""
-    return _fixed(node, 1, 0, None)
+    return _require_fixed_dims(node, 1, 0, None)
 
 
 def _conv_transpose(node: Node) -> Why | None:
     """Reject volumes that may be empty: onnxruntime reads memory out of bounds."""
     value = _input(node, 0)
     flat = value is not None and value.shape is not None and len(value.shape) < 5
-    return None if flat else _fixed(node, 0, 2, None)
+    return None if flat else _require_fixed_dims(node, 0, 2, None)
 
 
 def _recurrent(node: Node) -> Why | None:
@@ -81,7 +81,7 @@ def _recurrent(node: Node) -> Why | None:
             "shape",
             f"lengths that may be 0 with opset {node.version} and layout {node.attr('layout', 0)}, takes {OLDEST} and 0",
         )
-    return _fixed(node, 1, 0, None)
+    return _require_fixed_dims(node, 1, 0, None)
 
 
 def _attention(node: Node) -> Why | None:
@@ -118,7 +118,7 @@ def _scan(node: Node) -> Why | None:
     """Reject sequences that may be empty: version 8 reads out of bounds, and later versions divide by the size of an axis."""
     if node.version < 9:
         return "opset", f"Scan of opset {node.version}, takes 9 and newer"
-    return next((why for k in range(len(node.inputs)) if (why := _fixed(node, k, 0, None)) is not None), None)
+    return next((why for k in range(len(node.inputs)) if (why := _require_fixed_dims(node, k, 0, None)) is not None), None)
 
 
 def _resize(node: Node) -> Why | None:
@@ -158,7 +158,7 @@ def _rotary_embedding(node: Node) -> Why | None:
 
 def _image(node: Node) -> Why | None:
     """Reject an image that may have no elements: onnxruntime raises an error."""
-    return _fixed(node, 0, 2, None)
+    return _require_fixed_dims(node, 0, 2, None)
 
 
 def _grid_sample(node: Node) -> Why | None:
@@ -166,11 +166,11 @@ def _grid_sample(node: Node) -> Why | None:
 
 
 def _pad(node: Node) -> Why | None:
-    return _fixed(node, 0, 0, None) if node.attr("mode", "constant") == "wrap" else None
+    return _require_fixed_dims(node, 0, 0, None) if node.attr("mode", "constant") == "wrap" else None
 
 
 def _not_empty(node: Node) -> Why | None:
-    return _fixed(node, 0, 0, None)
+    return _require_fixed_dims(node, 0, 0, None)
 
 
 def _inverse(node: Node) -> Why | None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 from ort_lite_onnxruntime.libraries import onnxruntime_module
-from ort_lite_onnxruntime.targets import CPU, BuiltIn, Target
+from ort_lite_onnxruntime.targets import CPU, BuiltIn, OrtProvider
 
 if TYPE_CHECKING:
-    from ort_lite_onnxruntime.claims import Claims
+    from ort_lite_onnxruntime.claims import OrtClaims
 
 
 class TargetProvider(ExecutionProvider):
@@ -19,7 +19,7 @@ class TargetProvider(ExecutionProvider):
     default: ClassVar[bool] = False
     writes_no_input: ClassVar[bool] = True
 
-    def __init__(self, target: Target, threads: int = 0) -> None:
+    def __init__(self, target: OrtProvider, threads: int = 0) -> None:
         super().__init__()
         self._target, self._own_threads, self._session_threads = target, threads, 0
 
@@ -53,10 +53,10 @@ class TargetProvider(ExecutionProvider):
         return compiled
 
     @cached_property
-    def _claims(self) -> "Claims":
-        from ort_lite_onnxruntime.claims import Claims
+    def _claims(self) -> "OrtClaims":
+        from ort_lite_onnxruntime.claims import OrtClaims
 
-        return Claims(self, self._target)
+        return OrtClaims(self, self._target)
 
 
 class OnnxRuntimeExecutionProvider(TargetProvider):

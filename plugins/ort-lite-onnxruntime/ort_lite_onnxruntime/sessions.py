@@ -11,7 +11,7 @@ from ort_lite.provider.export import PartitionModel, partition_model
 from ort_lite_onnxruntime.limits import Why, limit
 from ort_lite_onnxruntime.recurrent import guard
 from ort_lite_onnxruntime.reshape import settle
-from ort_lite_onnxruntime.targets import Target
+from ort_lite_onnxruntime.targets import OrtProvider
 
 _TYPES = frozenset(
     {
@@ -33,7 +33,7 @@ _TYPES = frozenset(
 """The element types that onnxruntime accepts as NumPy arrays."""
 
 
-def misfit(node: Node, target: Target) -> Why | None:
+def misfit(node: Node, target: OrtProvider) -> Why | None:
     """Return the reason why the target is not asked about a node, or None."""
     for value in (*node.inputs, *node.outputs, *node.captures()):
         if value is not None and (wrong := _untransportable(value.type)) is not None:
@@ -52,7 +52,7 @@ def _open_rank(node: Node) -> Why | None:
     return None
 
 
-def compile_partition(partition: Partition, target: Target, threads: int) -> "CompiledSession":
+def compile_partition(partition: Partition, target: OrtProvider, threads: int) -> "CompiledSession":
     """Create the session of a partition. Raises onnxruntime's errors."""
     import onnxruntime
 

@@ -11,7 +11,7 @@ from ort_lite.record import Record
 CPU = "CPUExecutionProvider"
 
 
-class Target(Protocol):
+class OrtProvider(Protocol):
     """An execution provider of onnxruntime with its options."""
 
     @property

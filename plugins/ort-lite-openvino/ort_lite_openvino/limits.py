@@ -88,7 +88,7 @@ def pool(node: Node) -> Why | None:
     return None
 
 
-def _fixed(node: Node, index: int) -> Why | None:
+def _require_fixed_shape(node: Node, index: int) -> Why | None:
     value = node.inputs[index] if _has_input(node, index) else None
     if value is None or all(isinstance(dim, int) for dim in value.shape or ()):
         return None
@@ -97,17 +97,17 @@ def _fixed(node: Node, index: int) -> Why | None:
 
 def weights(node: Node) -> Why | None:
     """Require weights and bias of a fixed shape, which OpenVINO compiles in."""
-    return _fixed(node, 1) or _fixed(node, 2)
+    return _require_fixed_shape(node, 1) or _require_fixed_shape(node, 2)
 
 
 def slope(node: Node) -> Why | None:
     """Reject a slope whose shape is known only at run time: OpenVINO fails, or returns nothing."""
-    return _fixed(node, 1)
+    return _require_fixed_shape(node, 1)
 
 
 def one_hot(node: Node) -> Why | None:
     """Require a fixed shape of `values`, which OpenVINO counts when it reads the model."""
-    return not_scalar(node) or _fixed(node, 2)
+    return not_scalar(node) or _require_fixed_shape(node, 2)
 
 
 def _open_image(node: Node) -> Why | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import ray
 from ort_lite_ray.calls import Calls, answer
-from ort_lite_ray.tensors import Memory, copy_out, read, write
+from ort_lite_ray.tensors import MemoryFolder, copy_out, read, write
 from ort_lite_ray.testing import cluster
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -33,7 +33,7 @@ class Echo:
 def main() -> None:
     """Measure each way for each size and print the times."""
     with cluster():
-        actor, memory = ray.remote(Echo).remote(), Memory()
+        actor, memory = ray.remote(Echo).remote(), MemoryFolder()
         ray.get(actor.listen.remote(f"{memory.path}/echo"))
         calls = Calls(f"{memory.path}/echo")
 

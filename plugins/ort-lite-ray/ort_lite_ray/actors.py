@@ -12,7 +12,7 @@ from ort_lite.provider import run_options
 from ort_lite.provider.export import PartitionModel
 from ort_lite.record import Record
 from ort_lite_ray.calls import LOOK, CallLost, Calls, answer
-from ort_lite_ray.tensors import Memory, read, write
+from ort_lite_ray.tensors import MemoryFolder, read, write
 
 if TYPE_CHECKING:
     import ray
@@ -93,7 +93,7 @@ class Actors:
         self._models: dict[int, dict[str, ray.ObjectRef[PartitionModel]]] = {}
         self._known: dict[str, str] = {}
         """The names of actors, past and present, by Ray's identifier."""
-        self.memory = Memory()
+        self.memory = MemoryFolder()
 
     def load(self, place: int, name: str, model: PartitionModel) -> None:
         """Create a session on an actor. Raises ProviderError, and the errors of session creation."""

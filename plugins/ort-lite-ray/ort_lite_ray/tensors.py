@@ -70,7 +70,7 @@ def _write_all(file: int, given: memoryview) -> None:
         given = given[os.write(file, given) :]
 
 
-class Memory:
+class MemoryFolder:
     """A folder in this host's memory, which exists as long as this object; `path` is None if the host has none."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ort_lite_ray import tensors
 from ort_lite_ray.host import claim
 from ort_lite_ray.rows import Array
-from ort_lite_ray.tensors import Memory, copy_out, read, write
+from ort_lite_ray.tensors import MemoryFolder, copy_out, read, write
 
 LARGE = (3, 20_000)
 
@@ -54,7 +54,7 @@ def test_without_room_a_tensor_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_run_has_a_folder_of_its_own_and_none_after_a_failure() -> None:
-    memory = Memory()
+    memory = MemoryFolder()
     with memory.run() as first, memory.run() as second:
         assert first is not None
         assert second is not None
@@ -73,7 +73,7 @@ def test_a_run_has_a_folder_of_its_own_and_none_after_a_failure() -> None:
     assert not path.exists()
 
 
-def failed(memory: Memory) -> tuple[Array, str]:
+def failed(memory: MemoryFolder) -> tuple[Array, str]:
     """What a stage had mapped in a run that failed, and the run's folder."""
     kept, used = [], []
     with suppress(ValueError), memory.run() as folder:
@@ -86,7 +86,7 @@ def failed(memory: Memory) -> tuple[Array, str]:
 
 def test_a_host_without_such_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "_MEMORY", Path("/nowhere"))
-    memory = Memory()
+    memory = MemoryFolder()
     assert memory.path is None
     with memory.run() as folder:
         assert folder is None

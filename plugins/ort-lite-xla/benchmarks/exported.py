@@ -85,7 +85,7 @@ def through_jax(folder: Path, precision: str, device: str) -> Runs:
         caches = [jax.device_put(steps.feeds[name], place) for name in steps.caches]
     presents = [outputs.index(name.replace(PAST, PRESENT)) for name in steps.caches]
 
-    def fed() -> Iterator[Any]:
+    def feeds() -> Iterator[Any]:
         return (jax.device_put(steps.feeds[name], place) for name in others)
 
     def call(operands: Sequence[Any]) -> Any:
@@ -96,13 +96,13 @@ def through_jax(folder: Path, precision: str, device: str) -> Runs:
 
     def host() -> Array:
         with jax.enable_x64(True):
-            result = np.asarray(call(list(fed())))
+            result = np.asarray(call(list(feeds())))
         if presents:
             steps.advance()
         return result
 
     with jax.enable_x64(True):
-        inside = list(fed())
+        inside = list(feeds())
     return host, lambda: call(inside).block_until_ready()
 
 

@@ -47,7 +47,7 @@ Network = tuple[str, Mapping[str, Way]]
 def networks(small: bool) -> Iterator[Callable[[], Network]]:
     """Yield functions that build the networks, one at a time because each needs much memory."""
 
-    def built(make: Callable[..., Any], *sizes: Any) -> Callable[[], Network]:
+    def builder(make: Callable[..., Any], *sizes: Any) -> Callable[[], Network]:
         def build() -> Network:
             network = make(*sizes)
             return network.name, ways(network)
@@ -55,21 +55,21 @@ def networks(small: bool) -> Iterator[Callable[[], Network]]:
         return build
 
     if small:
-        yield built(bert, "BERT tiny 2x16", 2, 64, 4, 2, 16, True)
-        yield built(resnet50, 1, 64)
-        yield built(qwen2, "Qwen2 tiny", 2, 64, 4, 2, 96, 500, 32)
+        yield builder(bert, "BERT tiny 2x16", 2, 64, 4, 2, 16, True)
+        yield builder(resnet50, 1, 64)
+        yield builder(qwen2, "Qwen2 tiny", 2, 64, 4, 2, 96, 500, 32)
         return
     for batch in (1, 32):
-        yield built(bert, f"MiniLM-L6 {batch}x128", 6, 384, 12, batch, 128, True)
+        yield builder(bert, f"MiniLM-L6 {batch}x128", 6, 384, 12, batch, 128, True)
     for batch in (1, 32):
-        yield built(bert, f"BERT-base {batch}x128", 12, 768, 12, batch, 128, False)
+        yield builder(bert, f"BERT-base {batch}x128", 12, 768, 12, batch, 128, False)
     for batch in (1, 32):
-        yield built(resnet50, batch)
-    yield built(qwen2, "Qwen2 4 layers", 4, 896, 14, 2, 4864, 32768, 512)
-    yield built(qwen2, "Qwen2-0.5B 32k words", 24, 896, 14, 2, 4864, 32768, 512)
+        yield builder(resnet50, batch)
+    yield builder(qwen2, "Qwen2 4 layers", 4, 896, 14, 2, 4864, 32768, 512)
+    yield builder(qwen2, "Qwen2-0.5B 32k words", 24, 896, 14, 2, 4864, 32768, 512)
 
 
-def exported(folder: Path, names: Sequence[str]) -> Iterator[Callable[[], Network]]:
+def exports(folder: Path, names: Sequence[str]) -> Iterator[Callable[[], Network]]:
     """Yield functions that open the models of a folder, in the precision in which they are."""
     for name in names:
         if (folder / name / "model.onnx").is_file():
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, metavar="FOLDER", help="exported models, each in a folder of this one")
     given = parser.parse_args()
     only, every = given.only.split(","), given.models is not None
-    source = exported(given.models, [name for name in only if name] or EXPORTED) if every else networks(given.small)
+    source = exports(given.models, [name for name in only if name] or EXPORTED) if every else networks(given.small)
     precisions = given.precisions or ("float32,tf32" if every else ",".join(PRECISIONS))
     print(card(given.device), COLUMNS, sep="\n", flush=True)
     for make in source:

@@ -20,7 +20,7 @@ def outline(partition: Partition, operands: frozenset[Value]) -> bytes:
         numbers.setdefault(value, len(numbers))
     rows = [
         [(_row(value), value in partition.host_values) for value in partition.inputs],
-        [(_row(value), None if value in operands else _described(value.constant)) for value in partition.constants],
+        [(_row(value), None if value in operands else _as_printable(value.constant)) for value in partition.constants],
         [_node(node, numbers) for node in partition.nodes],
         [(numbers[value], value in partition.host_values) for value in partition.outputs],
     ]
@@ -32,15 +32,15 @@ def _row(value: Value | None) -> str:
 
 
 def _node(node: Node, numbers: dict[Value | None, int]) -> tuple[Any, ...]:
-    attributes = sorted((each.name, each.type, _described(each.value)) for each in node.attributes.values())
+    attributes = sorted((each.name, each.type, _as_printable(each.value)) for each in node.attributes.values())
     ends = ([numbers[value] for value in side] for side in (node.inputs, node.outputs))
     return (node.domain, node.op_type, node.version, attributes, *ends, [_row(value) for value in node.outputs])
 
 
-def _described(value: Any) -> Any:
+def _as_printable(value: Any) -> Any:
     """Return an attribute or constant as something that prints with all its contents."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [_described(item) for item in value]
+        return [_as_printable(item) for item in value]
     return str(value)

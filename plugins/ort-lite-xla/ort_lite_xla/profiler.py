@@ -15,7 +15,7 @@ CLOCK = "ort-lite: clock"
 """An event of the host at a known time, which relates XLA's clock to `time.perf_counter_ns`."""
 
 
-class Profiler:
+class DeviceRecording:
     """A recording of all devices of this process, from its creation to `events`. JAX allows one at a time."""
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class Profiler:
         """End the recording, and return the operations in order."""
         with self._folder as folder:
             jax.profiler.stop_trace()
-            found = [event for path in Path(folder).rglob("*.xplane.pb") for event in _recorded(path)]
+            found = [event for path in Path(folder).rglob("*.xplane.pb") for event in _read_events(path)]
         zero = self._began - next((int(event.start_ns) for event in found if event.name == CLOCK), 0)
         made = [_event(event, zero) for event in found if "hlo_op" in dict(event.stats)]
         return sorted(made, key=lambda event: event.begin)
 
 
-def _recorded(path: Path) -> Iterator[Any]:
+def _read_events(path: Path) -> Iterator[Any]:
     data = jax.profiler.ProfileData.from_file(str(path))
     return (event for plane in data.planes for line in plane.lines for event in line.events)
 

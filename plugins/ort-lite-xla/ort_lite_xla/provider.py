@@ -18,7 +18,7 @@ from ort_lite.provider import (
 from ort_lite_xla.devices import KINDS, device_kind, devices, find_device
 
 if TYPE_CHECKING:
-    from ort_lite_xla.profiler import Profiler
+    from ort_lite_xla.profiler import DeviceRecording
     from ort_lite_xla.program import XlaProgram
     from ort_lite_xla.transfer import XlaTransfer
 
@@ -76,7 +76,7 @@ class XLAExecutionProvider(ExecutionProvider):
         self.device = Device(device_kind(device), self._options["device_id"])
         self._jax_device = find_device(self.name, device, self._options["device_id"], self._options["preallocate"])
         self._deterministic = False
-        self._profiler: Profiler | None = None
+        self._profiler: DeviceRecording | None = None
         # Imported here because JAX takes half a second to import, and programs list providers that they do not use.
         import ort_lite_xla.operators  # noqa: F401  # fills the registry
         from ort_lite_xla.completion import InFlight
@@ -156,9 +156,9 @@ class XLAExecutionProvider(ExecutionProvider):
 
     def start_profiling(self) -> None:
         """Start JAX's profiler."""
-        from ort_lite_xla.profiler import Profiler
+        from ort_lite_xla.profiler import DeviceRecording
 
-        self._profiler = Profiler()
+        self._profiler = DeviceRecording()
 
     def end_profiling(self) -> Iterable[ProfileEvent]:
         """Return the operations that the device ran since `start_profiling`, at the times of its own clock."""

@@ -28,14 +28,23 @@ from ort_lite_cpu.lowering.lowered import (
     HostStep,
     Instruction,
     Kernel,
-    Lowered,
+    LoweringResult,
     Message,
     Requirement,
     SymbolSource,
 )
 from ort_lite_cpu.lowering.operand_check import OperandCheck, native_types
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
+from ort_lite_cpu.lowering.tensor import (
+    Buffer,
+    DeferredInstruction,
+    Tensor,
+    bits,
+    leaves_of,
+    narrow_operands,
+    same_shape,
+    storage_order,
+)
 from ort_lite_cpu.run.kernels import Kernels
 
 
@@ -48,7 +57,7 @@ class Builder:
         self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
-        self.result = Lowered(kernels=kernels)
+        self.result = LoweringResult(kernels=kernels)
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
@@ -137,7 +146,7 @@ class Builder:
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
 
-    def _catch_up(self, tensor: Tensor, later: Later) -> None:
+    def _catch_up(self, tensor: Tensor, later: DeferredInstruction) -> None:
         """Emit the deferred instruction of a tensor."""
         made = self.new(tensor.dtype, tensor.shape, tensor.perm)
         later.emit(made)

@@ -52,11 +52,11 @@ def compare(op: NodeLowering, candidates: Sequence[Candidate[C]], case: C) -> Ch
             costs[candidate.name] = CandidateCost(kernel / 1000, candidate.moves(case) / 1000)
     if not costs:
         raise op.reject("; ".join(f"{name}: {reason}" for name, reason in rejected.items()))
-    taken = _pinned(op, costs, rejected) or min(costs, key=lambda name: costs[name].total)
+    taken = _pinned_candidate(op, costs, rejected) or min(costs, key=lambda name: costs[name].total)
     return Choice(taken, costs, rejected)
 
 
-def _pinned(op: NodeLowering, costs: Mapping[str, CandidateCost], rejected: Mapping[str, str]) -> str:
+def _pinned_candidate(op: NodeLowering, costs: Mapping[str, CandidateCost], rejected: Mapping[str, str]) -> str:
     """Return the candidate that the option pins, "" if it pins none."""
     name = dict(op.options.pins).get(op.node.name, "")
     if not name or name in costs:

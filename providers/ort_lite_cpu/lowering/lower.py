@@ -18,7 +18,7 @@ from ort_lite.graph.released import check_there
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes import equal
-from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
+from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, LoweringResult
 from ort_lite_cpu.lowering.operand_requirements import require_shapes
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
@@ -36,7 +36,7 @@ class Lowering:
         self._program = partial(values.program, **own)
 
     # --- nodes
-    def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
+    def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> LoweringResult:
         """Lower all nodes, then decide where the outputs lie. Every 16th node is a checkpoint."""
         for node in nodes:
             for value in node.reads():

@@ -139,7 +139,7 @@ class Choice(Record):
     """The reason why each of the others does not fit."""
 
 
-class Lowered(Record, frozen=False):
+class LoweringResult(Record, frozen=False):
     """The result of lowering: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
     LATER = frozenset({"items", "inputs", "outputs", "sources", "primary", "rooms", "wanted", "choices", "restorers"})

@@ -12,7 +12,7 @@ from ort_lite.errors import NodeFailure
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.memory.recipes import from_attributes, packed
+from ort_lite.memory.recipes import from_attributes, pack_once
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
@@ -227,7 +227,7 @@ class NodeLowering:
 
         Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
-        return self.builder.pack(source, form, lambda: self.array(packed(make)))
+        return self.builder.pack(source, form, lambda: self.array(pack_once(make)))
 
     def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
         """Allow the array of a constant to be dropped: `restore`, which does not hold it, recreates it from its packed form.

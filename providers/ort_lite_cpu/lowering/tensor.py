@@ -41,7 +41,7 @@ class Tensor(Record, frozen=False):
     perm: tuple[int, ...] | None = None
     contents: tuple[Dim, ...] | None = None
     pending: Expression | None = None
-    later: Later | None = None
+    later: DeferredInstruction | None = None
     name: str = ""
     layouts: dict[tuple[int, ...] | None, Tensor] = field(default_factory=dict)
     """Copies in other storage orders made so far."""
@@ -91,7 +91,7 @@ class Expression(Record, eq=False):
     """The node that the formula computes, for error messages."""
 
 
-class Later(Protocol):
+class DeferredInstruction(Protocol):
     """A deferred instruction, since the only reader may do its work as well."""
 
     def emit(self, y: Tensor) -> None:

@@ -17,7 +17,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.lowering.emitter import Emitter
 from ort_lite_cpu.lowering.fuse import FusedLoop, fuse, generic, generic_specs, leaves_in_memory, read_before, spread_strides
-from ort_lite_cpu.lowering.lowered import Kernel, Lowered, ResultRegion
+from ort_lite_cpu.lowering.lowered import Kernel, LoweringResult, ResultRegion
 from ort_lite_cpu.lowering.operand_check import native_types
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
@@ -28,7 +28,7 @@ class Computing(Protocol):
     """The members of a `Builder` that are needed here."""
 
     kernels: Kernels
-    result: Lowered
+    result: LoweringResult
 
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = ...) -> Tensor:
         """Return a new tensor in memory."""

@@ -123,7 +123,7 @@ class AttentionCase(Record, eq=False):
     """The instructions do nothing if this is 0."""
 
     @property
-    def rows_known(self) -> bool:
+    def has_known_rows(self) -> bool:
         """Return True if the number of query rows is no open dimension."""
         return isinstance(self.q.shape[2], int)
 
@@ -133,7 +133,7 @@ class AttentionCase(Record, eq=False):
         return [self.mask.tensor, self.rules.lengths, self.rules.sink, self.y.tensor]
 
     @property
-    def stored(self) -> kernels.Keys:
+    def kernel_keys(self) -> kernels.Keys:
         """Keys and values where they lie."""
         stored: Any = (*self.k.shape[1:3], self.rules.scale, self.rules.softcap, *self.k.place, *self.v.place)
         return kernels.Keys(*stored)
@@ -169,10 +169,10 @@ def _cost_of_few(n: AttentionSizes) -> float:
     return float(nominal(work_of_few(n) + work_of_reading(n)))
 
 
-def _expected(cost: Callable[[AttentionSizes], float], case: AttentionCase) -> float:
+def _typical_cost(cost: Callable[[AttentionSizes], float], case: AttentionCase) -> float:
     """Return a cost; where the number of rows is open, that of a prompt and of a step, which has one row."""
     n = case.numbers
-    return cost(n) if case.rows_known else cost(n) + cost(n._replace(rows=1))
+    return cost(n) if case.has_known_rows else cost(n) + cost(n._replace(rows=1))
 
 
 def _cost_by_rows(case: AttentionCase) -> float:
@@ -266,7 +266,7 @@ def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
         kernels.attend_few,
         operands,
         g=g,
-        kv=case.stored,
+        kv=case.kernel_keys,
         rules=rules,
         vectors=vectors,
         work=work_of_few(n) + work_of_reading(n),
@@ -283,7 +283,7 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     values = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * n.length * across,))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
     sizes: Any = (n.batch, *q.shape[1:], n.value_size, *q.place, *case.y.steps)
-    g, kv, rules = kernels.AttentionHeads(*sizes), case.stored, case.rules.score_rules(case.mask)
+    g, kv, rules = kernels.AttentionHeads(*sizes), case.kernel_keys, case.rules.score_rules(case.mask)
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))
     exponentials = vectors_for(q.tensor.native, op.target)["lanes"]
     packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes, exponentials)
@@ -302,13 +302,15 @@ CANDIDATES: Final = (
     Candidate(
         "attend_few",
         lambda case: "" if case.scores is None else SCORES_WANTED,
-        lambda case: _expected(_cost_of_few, case),
+        lambda case: _typical_cost(_cost_of_few, case),
         _emit_few,
     ),
-    Candidate("attend", lambda case: "", lambda case: _expected(_cost_of_many, case), _emit_many),
+    Candidate("attend", lambda case: "", lambda case: _typical_cost(_cost_of_many, case), _emit_many),
     Candidate(
         "attend-by-rows",
-        lambda case: "the number of query rows is known" if case.rows_known else "" if case.scores is None else SCORES_WANTED,
+        lambda case: (
+            "the number of query rows is known" if case.has_known_rows else "" if case.scores is None else SCORES_WANTED
+        ),
         _cost_by_rows,
         _emit_by_rows,
     ),

@@ -154,7 +154,7 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     packed = _filters(case)
     if sizes.is_pointwise:
         return _emit_pointwise, packed
-    return _emit_gathered, packed
+    return _emit_windows, packed
 
 
 def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[Emission, Packed]:
@@ -224,7 +224,7 @@ def _emit_pointwise(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep
     emit_product(case.op, ByteOperands(case.x, case.zero, packed, sizes, y.shape), y, step)
 
 
-def _emit_gathered(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
+def _emit_windows(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
     """y = step(conv(x - zero, w)) over the pixels of windows, gathered in scratch."""
     op, sizes, tile = case.op, case.sizes, case.tile
     depth = product(sizes.kernel) * (sizes.channels // sizes.groups)

@@ -109,7 +109,7 @@ def _integer_gemm(op: NodeLowering) -> None:
     assert shape is not None
     a, b = turn(operand_of(op, 0), op.attr("transA", 0)), turn(operand_of(op, 1), op.attr("transB", 0))
     total = op.temporary(a.tensor.dtype, shape)
-    _emit_integer_product(op, _sized(op, Product(0, 0, 0), a, b), a, b, total)
+    _emit_integer_product(op, _with_sizes(op, Product(0, 0, 0), a, b), a, b, total)
     alpha, beta = float(op.attr("alpha", 1.0)), float(op.attr("beta", 1.0))
     addends = [op.raw(2)] if op.has(2) and beta != 0.0 else []
     if alpha == 1.0 and (beta == 1.0 or not addends):
@@ -145,7 +145,7 @@ def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
     """Emit y = a @ b as MatMul does, for tensors in memory that are computed."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
     rows, columns = (MatrixOperand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
-    spec = _sized(op, Product(0, 0, 0), rows, columns)
+    spec = _with_sizes(op, Product(0, 0, 0), rows, columns)
     if a.dtype in REAL:
         _emit_strided_product(op, spec, rows, columns, y)
     else:
@@ -154,7 +154,7 @@ def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
 
 def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) -> None:
     """Emit output 0 as the product of all matrices of a and b. The sizes in `spec` are replaced by those of the operands."""
-    spec = _sized(op, spec, a, b)
+    spec = _with_sizes(op, spec, a, b)
     if a.tensor.dtype in REAL:
         case = ProductCase(op, spec, a, b, _numbers(op, a, b.in_memory))
         chosen = choose(op, CANDIDATES if a.narrow is None else (BFLOAT16, *CANDIDATES), case)
@@ -163,7 +163,7 @@ def _batch(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) 
         _emit_integer_product(op, spec, a, b, op.output(0))
 
 
-def _sized(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) -> Product:
+def _with_sizes(op: NodeLowering, spec: Product, a: MatrixOperand, b: MatrixOperand) -> Product:
     """Return the product with the sizes of a and b, whose inner ones are equal."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
@@ -273,7 +273,7 @@ def _moves_of_gemm(case: ProductCase) -> float:
     return 0.0 if case.a.is_contiguous else case.copy_of_rows
 
 
-def _emit_packed(case: ProductCase) -> None:
+def _emit_gemm(case: ProductCase) -> None:
     op, a, b, source = case.op, case.a, case.matrix, case.op.constant(1)
     assert b is not None and source is not None
     rows, y, turned = case.spec.replace(m=product(a.shape[:-1])), op.output(0), "turned" if case.b.strides[0] == 1 else ""
@@ -287,7 +287,7 @@ def _emit_dots(case: ProductCase) -> None:
     _emit_strided_product(op, case.spec, case.a, b, op.output(0), ALL)
 
 
-def _emit_computed(case: ProductCase, few: int | None) -> None:
+def _emit_product(case: ProductCase, few: int | None) -> None:
     _emit_strided_product(case.op, case.spec, case.a, case.b, case.op.output(0), few)
 
 
@@ -296,14 +296,14 @@ CANDIDATES: Final = (
         "gemm",
         _reject_gemm,
         _work_of_gemm,
-        _emit_packed,
+        _emit_gemm,
         _moves_of_gemm,
     ),
     Candidate[ProductCase](
         "matmul-panels",
         lambda case: "",
         lambda case: work_of_panels(case.numbers, case.op.costs),
-        partial(_emit_computed, few=0),
+        partial(_emit_product, few=0),
         lambda case: case.moves,
     ),
     Candidate[ProductCase](
@@ -317,14 +317,14 @@ CANDIDATES: Final = (
         "matmul-rows",
         _reject_rows,
         lambda case: work_in_place(case.numbers, work_of_row),
-        partial(_emit_computed, few=ALL),
+        partial(_emit_product, few=ALL),
         lambda case: case.moves,
     ),
     Candidate[ProductCase](
         "matmul-either",
         _reject_either,
         lambda case: work_of_either(case.numbers, case.op.costs),
-        partial(_emit_computed, few=None),
+        partial(_emit_product, few=None),
         lambda case: case.moves,
     ),
 )

@@ -171,10 +171,10 @@ def note_restorable(op: NodeLowering, source: Array, plain: Array, restore: Call
     for turned in (False, True):
         found = plain.T if turned else plain
         if found.__array_interface__["data"] == place and (found.shape, found.strides) == (source.shape, source.strides):
-            op.restorable(source, partial(_restored, restore, turned))
+            op.restorable(source, partial(_restore_matrix, restore, turned))
 
 
-def _restored(restore: Callable[[], Array], turned: bool) -> Array:
+def _restore_matrix(restore: Callable[[], Array], turned: bool) -> Array:
     plain = restore()
     return np.ascontiguousarray(plain.T if turned else plain)
 

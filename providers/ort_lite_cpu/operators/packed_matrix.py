@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite_cpu.kernels.gemm import gemm as kernels
-from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, looks_float16, narrow, widened
+from ort_lite_cpu.kernels.gemm.float16 import FLOAT16_LOADS, is_float16, looks_float16, narrow, widen
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import panels, unpack
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -34,12 +34,12 @@ def pack_matrix(op: NodeLowering, spec: Product, tile: Tile, b: Array, source: A
     w = op.pack(source, f"panels {tile.columns} {scale} {spec.transposed} {'float16' if half else ''} {form}", make)
     if scale == 1.0 and w.constant is not None:
         restore = partial(unpack, w.constant, plain.shape[1])
-        note_restorable(op, source, plain, partial(_restore_widened, restore) if half else restore)
+        note_restorable(op, source, plain, partial(_restore_float32, restore) if half else restore)
     return w
 
 
-def _restore_widened(restore: Callable[[], Array]) -> Array:
-    return widened(restore())
+def _restore_float32(restore: Callable[[], Array]) -> Array:
+    return widen(restore())
 
 
 def may_keep_float16(op: NodeLowering, spec: Product, b: Array) -> bool:

@@ -260,7 +260,7 @@ def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     choose(op, CANDIDATES, case).emit(case)
 
 
-def _reject_unrolled(case: PoolCase) -> str:
+def _reject_unrolling(case: PoolCase) -> str:
     kernel = case.op.attr("kernel_shape")
     if len(kernel) != 2 or set(case.op.attr("dilations") or [1]) != {1}:
         return "its window has dilations, or does not span two axes"
@@ -277,7 +277,7 @@ def _emit(case: PoolCase, unrolled: bool) -> None:
 
 CANDIDATES: Final = (
     Candidate[PoolCase](
-        "pool-unrolled", _reject_unrolled, lambda case: work_of_unrolled_pool(case.numbers), partial(_emit, unrolled=True)
+        "pool-unrolled", _reject_unrolling, lambda case: work_of_unrolled_pool(case.numbers), partial(_emit, unrolled=True)
     ),
     Candidate[PoolCase]("pool", lambda case: "", lambda case: work_of_pool(case.numbers), partial(_emit, unrolled=False)),
 )

@@ -76,7 +76,7 @@ def _interleave(array: Array, sizes: _BlockSizes, kernels: Kernels) -> Array:
     return out
 
 
-class Layer:
+class RecurrentLayer:
     """The common part of RNN, GRU and LSTM: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
 
     hidden_axis = -1
@@ -270,7 +270,7 @@ def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> 
 @operator("LSTM", types=REAL)
 def lower_lstm(op: NodeLowering) -> None:
     """Emit LSTM. Spec: ONNX LSTM-22."""
-    layer = Layer(op, 4, LSTM_ACTIVATIONS)
+    layer = RecurrentLayer(op, 4, LSTM_ACTIVATIONS)
     for direction in range(layer.directions):
         layer.emit_lstm(direction)
 
@@ -279,12 +279,12 @@ def lower_lstm(op: NodeLowering) -> None:
 def lower_gru(op: NodeLowering) -> None:
     """Emit GRU. Spec: ONNX GRU-22."""
     linear = bool(op.attr("linear_before_reset", 0))
-    layer = Layer(op, 3, ("sigmoid", "tanh"), across=1 if linear else 2)
+    layer = RecurrentLayer(op, 3, ("sigmoid", "tanh"), across=1 if linear else 2)
     for direction in range(layer.directions):
         (_linear_gru if linear else _gru)(layer, direction)
 
 
-def _gru(layer: Layer, direction: int) -> None:
+def _gru(layer: RecurrentLayer, direction: int) -> None:
     op, h = layer.op, layer.start(direction, 5)
     xw = layer.product(direction, layer.vector(3, direction, (0, 3), 3))
     reset = op.temporary(h.dtype, (layer.batch, layer.padded))
@@ -295,7 +295,7 @@ def _gru(layer: Layer, direction: int) -> None:
     layer.finish(1, direction, h)
 
 
-def _linear_gru(layer: Layer, direction: int) -> None:
+def _linear_gru(layer: RecurrentLayer, direction: int) -> None:
     op, h = layer.op, layer.start(direction, 5, None)
     xw, recurrent_bias = layer.product(direction, layer.vector(3, direction, (0,), 3)), layer.vector(3, direction, (3,), 3)
     sums = op.temporary(h.dtype, (layer.batch, 3 * layer.padded))
@@ -308,7 +308,7 @@ def _linear_gru(layer: Layer, direction: int) -> None:
 @operator("RNN", types=REAL)
 def lower_rnn(op: NodeLowering) -> None:
     """Emit RNN. Spec: ONNX RNN-22."""
-    layer = Layer(op, 1, ("tanh",), across=2)
+    layer = RecurrentLayer(op, 1, ("tanh",), across=2)
     for direction in range(layer.directions):
         h = layer.start(direction, 5, None)
         xw = layer.product(direction, layer.vector(3, direction, (0, 1), 1))

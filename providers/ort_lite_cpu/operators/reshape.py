@@ -110,13 +110,13 @@ def transpose(op: NodeLowering) -> None:
     narrow = widened_from(x) if op.target.has_bfloat16_products and op.values.remaining.get(op.node.output, 1) == 1 else None
     perm = list(op.attr("perm") or range(len(x.shape))[::-1])  # an empty one is none, as in onnxruntime
     if narrow is None:
-        op.set(0, _transposed(op.builder.materialize(x), perm))
+        op.set(0, _permute_axes(op.builder.materialize(x), perm))
         return
-    turned = _transposed(op.builder.materialize(narrow), perm)  # for a product that reads it as it is
+    turned = _permute_axes(op.builder.materialize(narrow), perm)  # for a product that reads it as it is
     op.set(0, Tensor(x.dtype, turned.shape, pending=Expression("{0}", (turned,), node=op.node)))
 
 
-def _transposed(x: Tensor, perm: Sequence[int]) -> Tensor:
+def _permute_axes(x: Tensor, perm: Sequence[int]) -> Tensor:
     """Return the same memory with the axes in another order."""
     own = x.perm or tuple(range(len(perm)))
     order = tuple(perm.index(axis) for axis in own)

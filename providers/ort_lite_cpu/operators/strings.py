@@ -207,7 +207,7 @@ def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
     places: dict[str, int] = {}
     for block in pace.texts(texts):
         places.update(dict.fromkeys(block, 0))
-    values = pace.merge_sorted(pace.texts(list(places)))
+    values = pace.sort_blocks(pace.texts(list(places)))
     for part in pace.slices(len(values)):
         places.update(zip(values[part], count(part.start), strict=False))
     return pace.array(values, (len(values),)), pace.map(lambda block: list(map(places.__getitem__, block)), x, np.int64)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ort_lite.graph import Node
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult
 from ort_lite_cpu.program.growth import AXIS
 from ort_lite_cpu.program.segment_run import SegmentRun
 
@@ -38,7 +38,7 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
 
 
 def find_growths(
-    steps: Sequence[SegmentRun | HostStep], lowered: Lowered, inputs: int, output_places: Sequence[int]
+    steps: Sequence[SegmentRun | HostStep], lowered: LoweringResult, inputs: int, output_places: Sequence[int]
 ) -> dict[int, tuple[int, int]]:
     """Return (position of the past, axis of its rows) by the position of the output that may be computed behind it.
 

@@ -14,7 +14,7 @@ AXIS = 2
 """The axis of rows, of caches (batch, heads, rows, size)."""
 
 
-class Growth(NamedTuple):
+class RunGrowth(NamedTuple):
     """The room of one run: for inputs, for the places of outputs, and as the caller gave it by the positions of outputs."""
 
     rooms: tuple[RoomOf, ...]
@@ -30,12 +30,12 @@ class Growth(NamedTuple):
         return {**others, **fitting}
 
 
-NO_GROWTH = Growth((), {}, {})
+NO_GROWTH = RunGrowth((), {}, {})
 
 
 def prepare_growth(
     inputs: Sequence[Any], given: Mapping[int, Array], growths: Mapping[int, tuple[int, int]], output_places: Sequence[int]
-) -> tuple[list[Any], Growth]:
+) -> tuple[list[Any], RunGrowth]:
     """Return the inputs and the growth of a run. An input that is the beginning of an array which cannot grow is copied."""
     rooms: list[RoomOf] = []
     bases: dict[int, Array] = {}
@@ -46,7 +46,7 @@ def prepare_growth(
             bases[output_places[k]] = base
     strided = dict(rooms)
     own = [x if j in strided else _contiguous(x) for j, x in enumerate(inputs)]
-    return own, Growth(tuple(rooms), bases, given)
+    return own, RunGrowth(tuple(rooms), bases, given)
 
 
 def _contiguous(x: Any) -> Any:

@@ -19,7 +19,7 @@ from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider.machine_image import MachineInstruction, Region, TableEntry, entry_of, store
 from ort_lite.shapes import substitute
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -33,7 +33,7 @@ from ort_lite_cpu.run.run_context import RunContext
 class Runnable(Protocol):
     """The members of a Program that an image needs."""
 
-    lowered: Lowered
+    lowered: LoweringResult
     steps: list[SegmentRun | HostStep]
     threads: int
     pool: ScratchPool[RunContext]
@@ -136,13 +136,13 @@ class ProgramImage:
         """Puts the tensors of a step into the table."""
         if isinstance(step, HostStep) or made is None:
             for fixed in _buffers(step):
-                self._enter_fixed(fixed)
+                self._enter_constant(fixed)
             return
         bound, symbols = made
         descriptors = bound.descriptors
         for instruction, start in zip(step.segment.instructions, step.segment.descriptor_starts.tolist(), strict=True):
             for k, buffer in enumerate(instruction.operands):
-                if buffer is None or buffer in self._names or self._enter_fixed(buffer):
+                if buffer is None or buffer in self._names or self._enter_constant(buffer):
                     continue
                 assert descriptors[start + 2 * k] == SCRATCH
                 tensor = self._program.lowered.primary[buffer]
@@ -151,7 +151,7 @@ class ProgramImage:
                 self._names[buffer] = name = self._unique(tensor.name or "temporary")
                 self.table[name] = TableEntry(offset, tensor.dtype, shape)
 
-    def _enter_fixed(self, buffer: Buffer) -> bool:
+    def _enter_constant(self, buffer: Buffer) -> bool:
         """Enter a constant, or a value with an array of its own; False for scratch."""
         if buffer in self._names:
             return True

@@ -29,7 +29,7 @@ from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult, Source
 from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
@@ -37,7 +37,7 @@ from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.aliases import find_aliases, find_growths
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.bodies import prepare_bodies
-from ort_lite_cpu.program.growth import NO_GROWTH, Growth, prepare_growth
+from ort_lite_cpu.program.growth import NO_GROWTH, RunGrowth, prepare_growth
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun, Unforeseen
@@ -301,7 +301,7 @@ class Program:
         own, growth = prepare_growth(inputs, bases, self.growths, self.output_places)
         return self(own, targets, growth)
 
-    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = (), growth: Growth = NO_GROWTH) -> list[Any]:
+    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = (), growth: RunGrowth = NO_GROWTH) -> list[Any]:
         only = self._only
         if only is None:
             return self._steps(inputs, targets, growth) if not self._counts else self._run_counting_strings(inputs, growth)
@@ -315,7 +315,7 @@ class Program:
                     return _run_other(special, inputs, targets, growth)
                 bound = only.bind(key, only.values(inputs, growth.rooms))
             places: list[Any] = [*inputs, *self._unmade]
-            aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
+            aimed = self._usable_targets(inputs, targets) if targets else NO_TARGETS
             lease = only.lease(self.pool, bound, places, growth.targets(bound, aimed))
             if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
@@ -328,7 +328,7 @@ class Program:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _aimed(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
+    def _usable_targets(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
         """Return the targets in which outputs can be computed, by place: no input is there, or the one that is its alias."""
         aimed: dict[int, Array] = {}
         owners: dict[int, int] = {}
@@ -342,7 +342,7 @@ class Program:
                 aimed[place] = target
         return aimed
 
-    def _run_counting_strings(self, inputs: Sequence[Any], growth: Growth) -> list[Any]:
+    def _run_counting_strings(self, inputs: Sequence[Any], growth: RunGrowth) -> list[Any]:
         """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
         with count_strings(self.pool):
             return self._steps(inputs, (), growth)
@@ -353,7 +353,7 @@ class Program:
             if place not in self.output_places:
                 Pace(allocation.node).take(prod(shape) * dtype.itemsize)
 
-    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any], growth: Growth) -> list[Any]:
+    def _steps(self, inputs: Sequence[Any], targets: Sequence[Any], growth: RunGrowth) -> list[Any]:
         try:
             shapes = tuple(map(_SHAPE, inputs))
         except AttributeError:  # sequences, maps, optionals
@@ -367,7 +367,7 @@ class Program:
         for place in self._read_again:
             places[place] = places[place].copy()
         options, events = CURRENT.options, CURRENT.events if RECORDED.runs else None
-        aimed = self._aimed(inputs, targets) if targets else NO_TARGETS
+        aimed = self._usable_targets(inputs, targets) if targets else NO_TARGETS
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
@@ -443,7 +443,7 @@ class Program:
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
 
 
-def _run_other(program: Program, inputs: Sequence[Any], targets: Sequence[Any], growth: Growth) -> list[Any]:
+def _run_other(program: Program, inputs: Sequence[Any], targets: Sequence[Any], growth: RunGrowth) -> list[Any]:
     """Run a program in place of another one, with what came for that."""
     return program.grow(inputs, targets, growth.given) if growth.rooms else program(inputs, targets)
 
@@ -464,14 +464,14 @@ def _of_any_rank(nodes: Sequence[Node]) -> bool:
     return all(family in ("elementwise", "cast") for family in families)
 
 
-def _may_share(lowered: Lowered) -> bool:
+def _may_share(lowered: LoweringResult) -> bool:
     """Return True if an instruction is, for some shapes at least, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
 
 
 def _restorers(
-    nodes: Sequence[Node], lowered: Lowered, steps: Sequence[SegmentRun | HostStep]
+    nodes: Sequence[Node], lowered: LoweringResult, steps: Sequence[SegmentRun | HostStep]
 ) -> dict[Value, Callable[[], Any]]:
     """Return functions that rebuild large constants which no instruction and no step reads in their original form."""
     if not lowered.restorers:
@@ -526,14 +526,14 @@ def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
     return result
 
 
-def _fits_all(lowered: Lowered) -> bool:
+def _fits_all(lowered: LoweringResult) -> bool:
     """Return True if all shapes of the ranks that inputs declare fit: sizes are numbers, or symbols of one dimension each."""
     dims = [dim for info in lowered.input_infos for dim in info.shape or () if not isinstance(dim, int)]
     found = {as_symbol(dim) for dim in dims}
     return not lowered.assumptions and None not in found and len(found) == len(dims)
 
 
-def _fits(lowered: Lowered, shapes: Sequence[Any]) -> bool:
+def _fits(lowered: LoweringResult, shapes: Sequence[Any]) -> bool:
     """Return True if concrete input shapes agree with the symbolic ones: one value a symbol, and assumptions hold."""
     values: dict[str, Dim] = {}
     infos = lowered.input_infos

@@ -40,7 +40,7 @@ def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> N
 def record_segment(
     run: SegmentRun, bound: Bound, places: list[Any], lease: RunContext, primary: Mapping[Buffer, Tensor]
 ) -> None:
-    """Run a segment and time it; that says nothing of other runs, so the bound program is not timed. `primary`: see `Lowered`."""
+    """Run a segment and time it, which says nothing of other runs: the bound program is not timed. `primary`: see `LoweringResult`."""
     events, options = CURRENT.events, CURRENT.options
     assert events is not None
     if bound.about is None:

@@ -1,4 +1,4 @@
-"""Assembly: a Lowered program becomes steps. A Segment is a run of instructions that bind together, with numpy tables ready.
+"""Assembly: the result of lowering becomes steps. A Segment is a run of instructions that bind together, with numpy tables ready.
 
 Every buffer gets its place here. Inputs, outputs, what host steps touch and what crosses from one segment to another are arrays of
 their own ("places", in this order: inputs, outputs, others); all else is scratch, planned inside its segment.
@@ -23,7 +23,7 @@ from ort_lite.record import Record, asdict
 from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, SymbolSource
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult, Requirement, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.schedule import reorder
@@ -130,7 +130,7 @@ class Assembled(Record, frozen=False):
     output_places: list[int]
 
 
-def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), schedule: bool = True) -> Assembled:
+def assemble(lowered: LoweringResult, threads: int, machinery: Sequence[Spec] = (), schedule: bool = True) -> Assembled:
     """Steps in order. Compiles or loads the kernels that the program needs, and what runs it; the latter for this machine.
 
     `schedule`: instructions may be reordered where that lowers the memory that the program needs.
@@ -163,7 +163,7 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
     return Assembled(steps, places, outputs)
 
 
-def _with_node(error: KernelMissing, lowered: Lowered) -> KernelMissing:
+def _with_node(error: KernelMissing, lowered: LoweringResult) -> KernelMissing:
     """The error about kernels, which says for which node the first of them is."""
     users = (item.node for item in lowered.items if isinstance(item, Instruction) and item.spec in error.specs[:1])
     node = next(users, None)
@@ -175,7 +175,7 @@ def _with_node(error: KernelMissing, lowered: Lowered) -> KernelMissing:
 _Group = list[Instruction | Requirement]
 
 
-def _groups(lowered: Lowered) -> list[_Group | HostStep]:
+def _groups(lowered: LoweringResult) -> list[_Group | HostStep]:
     """Return instructions that bind together, and the steps between them, in order.
 
     A step runs as early as what it reads allows, and an instruction in the first segment that it can be in: few segments are left.
@@ -202,7 +202,7 @@ class _Times:
     In a program with jumps all items do.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: LoweringResult) -> None:
         self._steady = {*lowered.inputs}
         """Buffers that no instruction writes to."""
         self._told = {source.buffer for source in lowered.sources.values()}
@@ -272,7 +272,7 @@ def _schedule(group: _Group) -> _Group:
     return [*(item for item in group if isinstance(item, Requirement)), *(instructions[k] for k in order)]
 
 
-def _all_buffers(lowered: Lowered) -> list[Buffer]:
+def _all_buffers(lowered: LoweringResult) -> list[Buffer]:
     found: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
     for item in lowered.items:
         if isinstance(item, Instruction):
@@ -283,7 +283,7 @@ def _all_buffers(lowered: Lowered) -> list[Buffer]:
     return list(found)
 
 
-def _assign_places(lowered: Lowered, groups: Sequence[_Group | HostStep]) -> None:
+def _assign_places(lowered: LoweringResult, groups: Sequence[_Group | HostStep]) -> None:
     own: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
     own.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
     own.update((s.buffer, None) for s in lowered.sources.values())
@@ -306,7 +306,7 @@ def _assign_places(lowered: Lowered, groups: Sequence[_Group | HostStep]) -> Non
 class _Assembler:
     """Builds one Segment."""
 
-    def __init__(self, lowered: Lowered, threads: int, written: set[int]) -> None:
+    def __init__(self, lowered: LoweringResult, threads: int, written: set[int]) -> None:
         self.lowered, self.threads, self.written = lowered, threads, written
         self.code = Code()
         self.keep: list[Any] = []

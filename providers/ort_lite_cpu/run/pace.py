@@ -152,7 +152,7 @@ class Pace:
                 self.take_texts(results[-len(block) :])
         return results
 
-    def merge_sorted(self, blocks: Iterable[list[Any]]) -> list[Any]:
+    def sort_blocks(self, blocks: Iterable[list[Any]]) -> list[Any]:
         """Return the items of all blocks sorted. Each block is sorted by itself; checks at each item while they are merged."""
         runs = [sorted(block) for block in blocks]
         if len(runs) <= 1:

@@ -22,7 +22,7 @@ def bound(lines: Iterable[NodeTime], limits: Peaks, threads: int) -> float:
 
     Operations are those of the definition, in the arithmetic of the operands. Operations that depend on data count as none.
     """
-    return sum(limits.bound(line.operations, line.nbytes, threads, line.arithmetic)[0] for line in lines)
+    return sum(limits.shortest_time(line.operations, line.nbytes, threads, line.arithmetic)[0] for line in lines)
 
 
 @cache

@@ -166,16 +166,16 @@ def test_the_nearer_limit_counts(operations: float | None, nbytes: float, thread
 
 def test_arithmetics_have_peaks_of_their_own() -> None:
     limits = Peaks(operations=100.0, bandwidth=10.0, products={"int8": 400.0})
-    assert [limits.bound(50.0, 1.0, 1, name)[0] for name in ("float32", "int8", "bfloat16")] == [0.5, 0.125, 0.5]
+    assert [limits.shortest_time(50.0, 1.0, 1, name)[0] for name in ("float32", "int8", "bfloat16")] == [0.5, 0.125, 0.5]
 
 
 def test_copies_of_few_bytes_have_the_bandwidth_of_caches() -> None:
     limits = Peaks(operations=1.0, bandwidth=10.0, caches={1 << 16: 80.0, 1 << 20: 40.0})
-    assert [limits.bound(0.0, n, 1)[0] for n in (8, 1 << 16, 1 << 18, 1 << 20)] == [
+    assert [limits.shortest_time(0.0, n, 1)[0] for n in (8, 1 << 16, 1 << 18, 1 << 20)] == [
         n / r for n, r in ((8, 80), (1 << 16, 80), (1 << 18, 60), (1 << 20, 40))
     ]
-    assert limits.bound(0.0, 1 << 28, 1)[0] == (1 << 28) / 10
-    assert limits.bound(0.0, 1 << 17, 2)[0] == (1 << 16) / 80, "each thread moves half"
+    assert limits.shortest_time(0.0, 1 << 28, 1)[0] == (1 << 28) / 10
+    assert limits.shortest_time(0.0, 1 << 17, 2)[0] == (1 << 16) / 80, "each thread moves half"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ _Option = defs.OpSchema.FormalParameterOption
 
 def table(schemas: Iterable[defs.OpSchema], text: str) -> str:
     """The text of the file for the schemas: sets of types, then a section for each domain. Lines of `text` keep traits and shapes."""
-    written = _written(text)
+    written = _parse_lines(text)
     ordered = sorted(schemas, key=lambda schema: (schema.domain, schema.name, schema.since_version))
     sets = {one for schema in ordered for one in map(_types, schema.type_constraints) if len(one) >= _SHARED}
     numbers = {one: f"@{number}" for number, one in enumerate(sorted(sets))}
@@ -54,7 +54,7 @@ def line(schema: defs.OpSchema, numbers: dict[str, str], shapes: Mapping[str, st
     return f"{schema.name}-{schema.since_version}{'!' * schema.deprecated} {' | '.join(parts)}"
 
 
-def _written(text: str) -> dict[tuple[str, str], tuple[dict[str, str], str]]:
+def _parse_lines(text: str) -> dict[tuple[str, str], tuple[dict[str, str], str]]:
     """Return what people wrote into the lines of a file, by domain and version, ("", "Clip-13"): shapes by input, and traits with
     their bar.
     """

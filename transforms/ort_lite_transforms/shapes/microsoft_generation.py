@@ -63,7 +63,7 @@ def _prompt(op: Op) -> tuple[Dim, Dim]:
     return shape[0], shape[1]
 
 
-def _begun(op: Op, kind: int) -> tuple[Dim, Dim]:
+def _prompt_dims(op: Op, kind: int) -> tuple[Dim, Dim]:
     """The batch, and the tokens that sequences begin with: the prompt, one token, or those of decoder_input_ids."""
     if kind != 2:
         batch, steps = _prompt(op)
@@ -89,7 +89,7 @@ def beam_search(op: Op) -> list[Info]:
 
 def _beams(op: Op, kind: int) -> list[Info]:
     _into_bodies(op, ("decoder", "init_decoder", "encoder"))
-    batch, begun = _begun(op, kind)
+    batch, begun = _prompt_dims(op, kind)
     longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
     return [
         op.tensor("int32", (batch, returned, longest)),

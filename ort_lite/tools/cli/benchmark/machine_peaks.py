@@ -77,7 +77,9 @@ class Peaks(Record):
     products: Mapping[str, float] = field(default_factory=dict)
     caches: Mapping[int, float] = field(default_factory=dict)
 
-    def bound(self, operations: float | None, nbytes: float, threads: int, arithmetic: str = "float32") -> tuple[float, str]:
+    def shortest_time(
+        self, operations: float | None, nbytes: float, threads: int, arithmetic: str = "float32"
+    ) -> tuple[float, str]:
         """Return the seconds that the operations or the bytes take at least, whichever is more, and the name of that limit."""
         computed = (operations or 0.0) / (self.products.get(arithmetic, self.operations) * threads)
         moved = nbytes / (self._bandwidth_at(nbytes / threads) * threads)
@@ -95,7 +97,7 @@ class Peaks(Record):
 
         It can exceed 1 with Winograd convolutions, and if operands are in a faster cache than those of a copy of their size.
         """
-        shortest, limit = self.bound(operations, nbytes, threads, arithmetic)
+        shortest, limit = self.shortest_time(operations, nbytes, threads, arithmetic)
         return shortest / seconds if seconds else 0.0, limit
 
 

@@ -24,8 +24,8 @@ def multiply(a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> 
     Devices multiply int8 by int8 and add up int32. The differences would have 9 bits, so zero points are taken from the sums.
     """
     left, right = a.ndim == 1, b.ndim == 1
-    a, a_zero = _signed(a[None] if left else a, by_row(a_zero))
-    b, b_zero = _signed(b[:, None] if right else b, by_column(b_zero))
+    a, a_zero = _as_int8(a[None] if left else a, by_row(a_zero))
+    b, b_zero = _as_int8(b[:, None] if right else b, by_column(b_zero))
     y = jnp.matmul(a, b, preferred_element_type=np.int32)
     if b_zero is not None:
         y = y - jnp.sum(a, -1, keepdims=True, dtype=np.int32) * b_zero
@@ -36,7 +36,7 @@ def multiply(a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> 
     return y[..., 0] if right else y
 
 
-def _signed(x: Array, zero: Array) -> tuple[Array, Array]:
+def _as_int8(x: Array, zero: Array) -> tuple[Array, Array]:
     """Return x as int8 and its zero point as int32, both 128 less if x is uint8."""
     wide = None if zero is None else zero.astype(np.int32)
     if x.dtype == np.int8:

@@ -161,7 +161,7 @@ def _padding(mask: Array, batch: int, length: int, value: float) -> Array:
 
 
 # --- GroupQueryAttention
-def _check_grouped(node: Node) -> str | None:
+def _check_group_query(node: Node) -> str | None:
     for attribute, name in (("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantized cache")):
         if node.attr(attribute, 0):
             return name
@@ -203,7 +203,7 @@ def _grouped_along(dims: PaddedDims) -> list[PaddingMask]:
     domain=MICROSOFT,
     types=(*[FLOATS] * 5, INDICES, INDICES, FLOATS, FLOATS, INDICES, FLOATS, FLOATS),
     contents=(6,),
-    check=_check_grouped,
+    check=_check_group_query,
     along=_grouped_along,
 )
 def group_query_attention(

@@ -42,7 +42,7 @@ def narrow(b: Array, kernels: Kernels) -> Array:
     return out.T if _is_turned(b) else out
 
 
-def widened(bits: Array) -> Array:
+def widen(bits: Array) -> Array:
     """Return the float32 numbers of bits of float16, exactly. O(size)."""
     return bits.view(np.float16).astype(np.float32)
 

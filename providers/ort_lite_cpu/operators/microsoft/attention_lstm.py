@@ -30,7 +30,7 @@ from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import emit_dynamic_gemm
 from ort_lite_cpu.operators.products import Product
-from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
+from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, RecurrentLayer
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def attention_lstm(
     return OK
 
 
-class AttentionLayer(Layer):
+class AttentionLayer(RecurrentLayer):
     """An LSTM with the sizes and weights of attention."""
 
     def __init__(self, op: NodeLowering) -> None:

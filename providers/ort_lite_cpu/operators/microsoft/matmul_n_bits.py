@@ -108,7 +108,7 @@ def matmul_n_bits(op: NodeLowering) -> None:
         raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
         if size * bits % codes.WORD == 0 and groups is None:
-            _emit_packed(op, spec, a, y, PackedWeights(n, k, b, scales, zeros, bits, size))
+            _emit_blocks(op, spec, a, y, PackedWeights(n, k, b, scales, zeros, bits, size))
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
         emit_gemm(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
@@ -133,7 +133,7 @@ class PackedWeights(Record):
     size: int
 
 
-def _emit_packed(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: PackedWeights) -> None:
+def _emit_blocks(op: NodeLowering, spec: Product, a: Tensor, y: Tensor, w: PackedWeights) -> None:
     """Emit the product with weights that stay packed, in the order in which kernels read them."""
     n, width, blocks, zeros = w.n, tile_for("f32", op.target).columns, -(-w.k // w.size), w.zeros
     kernels = op.kernels

@@ -42,7 +42,7 @@ from ort_lite_cpu.operators.integer_product import (
     rescale_tensor,
 )
 from ort_lite_cpu.operators.quantization import emit_dynamic, quantize
-from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer
+from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, RecurrentLayer
 from ort_lite_cpu.registry import operator
 
 W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
@@ -168,7 +168,7 @@ def dynamic_lstm(
     return OK
 
 
-class QuantizedLayer(Layer):
+class QuantizedLayer(RecurrentLayer):
     """A layer with weights (directions, inputs, gates * size), 8-bit, with scales and zero points one or one a column."""
 
     hidden_axis = 1

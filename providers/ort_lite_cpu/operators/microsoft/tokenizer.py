@@ -45,7 +45,7 @@ class _Split(Streamed):
     def __init__(self, tokenize: Tokenize, mark: bool, fill: str, pace: Pace) -> None:
         super().__init__(fill)
         self._tokenize, self._mark, self._pace = tokenize, mark, pace
-        if isinstance(tokenize, (_Runs, _Letters)) and not mark:
+        if isinstance(tokenize, (_AsciiRuns, _Letters)) and not mark:
             self.least = tokenize.least
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
@@ -73,7 +73,7 @@ class _Split(Streamed):
 
     def stream(self, texts: list[str]) -> bytes:
         """Replace a word that a stream cannot hold by one that is not UTF-8, and so none of a model's."""
-        if isinstance(self._tokenize, (_Runs, _Letters)) and not self._mark:
+        if isinstance(self._tokenize, (_AsciiRuns, _Letters)) and not self._mark:
             quick = self._tokenize.stream(texts)
             if quick is not None:
                 return quick
@@ -100,7 +100,7 @@ def _function(op: NodeLowering, least: int) -> Tokenize:
         return lambda texts: list(map(between, texts))
     found = _Found(patterns[0], max(least, 1), pace)
     members = _members(op.node, expression)
-    return _Runs(found, members, max(least, 1), pace) if members else lambda texts: list(map(found, texts))
+    return _AsciiRuns(found, members, max(least, 1), pace) if members else lambda texts: list(map(found, texts))
 
 
 FEW = 1000
@@ -212,7 +212,7 @@ _RUNS = re.compile(r"(\\w|\[[^][\\^:]+\])\+")
 """Expressions for runs of characters of one class."""
 
 
-class _Runs:
+class _AsciiRuns:
     """`_Found` for runs of a class of ASCII characters: all others become spaces, between which the runs are. A tenth of the time."""
 
     def __init__(self, found: _Found, members: Collection[int], least: int, pace: Pace) -> None:

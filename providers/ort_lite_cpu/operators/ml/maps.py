@@ -107,7 +107,7 @@ def cast_map(op: NodeLowering) -> None:
 
     def step(values: Mapping[int, Any]) -> list[Array]:
         every = list(values)
-        keys = pace.merge_sorted(every[part] for part in pace.slices(len(every)))
+        keys = pace.sort_blocks(every[part] for part in pace.slices(len(every)))
         if sparse and keys and keys[0] < 0:
             raise ValueError(f"the key {keys[0]} is below zero: keys of a sparse map are places")
         y = np.full((1, width), fill, dtype) if sparse else np.empty((1, len(keys)), dtype)
