@@ -184,7 +184,7 @@ def test_a_table_is_filled_up_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_blocks_are_sorted_and_merged() -> None:
-    assert PACE.merge_sorted([]) == []
-    assert PACE.merge_sorted([[3, 1], [2], [5, 0]]) == [0, 1, 2, 3, 5]
+    assert PACE.sort_blocks([]) == []
+    assert PACE.sort_blocks([[3, 1], [2], [5, 0]]) == [0, 1, 2, 3, 5]
     with as_in(terminated(), None), pytest.raises(Cancelled):
-        PACE.merge_sorted([[1], [0]])
+        PACE.sort_blocks([[1], [0]])
