@@ -20,7 +20,7 @@ def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: flo
     """Return the coordinate of output position i of m among the n input positions, in the precision of `scale`.
 
     Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are, as PyTorch and
-    onnxruntime align them: decision 0076.
+    onnxruntime align them: decision 0076. "tf_half_pixel_for_nn" leaves an axis of scale 1 as it is, as onnxruntime does.
     """
     x, half = like(scale, i), like(scale, 0.5)
     if how == "asymmetric":
@@ -30,7 +30,7 @@ def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: flo
     if how == "pytorch_half_pixel":
         return (x + half) / scale - half if m > 1 else like(scale, 0)
     if how == "tf_half_pixel_for_nn":
-        return (x + half) / scale
+        return x if scale == 1 else (x + half) / scale
     if how == "half_pixel_symmetric":
         edge = like(scale, n) / like(scale, 2) * (like(scale, 1) - like(scale, m) / (scale * like(scale, n)))
         return like(scale, edge + (i + 0.5) / scale - 0.5)

@@ -74,6 +74,13 @@ def test_positions_may_begin_half_a_pixel_later() -> None:
     check_op("Resize", X, None, floats(1, 1, 1, 2), opset=11, constants=[2], expected=expected, **attributes)
 
 
+@pytest.mark.parametrize("nearest_mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_axes_that_keep_their_size_begin_where_they_did(nearest_mode: str) -> None:
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": nearest_mode}
+    x = ramp((1, 2, 3, 1))
+    check_op("Resize", x, None, floats(1, 1, 1, 2), opset=11, constants=[2], expected=np.repeat(x, 2, 3), **attributes)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("dtype", ["int16", "uint32", "int64", "bool"])
 def test_integers_of_any_size(dtype: str, mode: str) -> None:
