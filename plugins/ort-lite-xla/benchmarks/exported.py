@@ -66,12 +66,12 @@ def _partition(folder: Path) -> Partition:
 def through_jax(folder: Path, precision: str, device: str) -> Runs:
     """Prepare runs of a `jax.jit` function of the model's one partition. Caches stay on the device."""
     import jax
-    from ort_lite_xla.lower import operands_of, traced
+    from ort_lite_xla.lower import jax_function, operands_of
 
     partition = _partition(folder)
     steps, place = Steps(folder, ROOM), jax_device(device)
     names, outputs = ([value.name for value in values] for values in (partition.inputs, partition.outputs))
-    compute = traced(partition, {})
+    compute = jax_function(partition, {})
 
     def function(weights: Sequence[Any], caches: Sequence[Any], fed: Sequence[Any]) -> list[Any]:
         given = dict(zip(steps.caches, caches, strict=True)) | dict(zip(others, fed, strict=True))

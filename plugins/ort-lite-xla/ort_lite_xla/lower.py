@@ -44,7 +44,7 @@ def operands_of(partition: Partition) -> list[Value]:
     return [value for value in partition.constants if value.constant is not None and value.constant.nbytes > EMBEDDED]
 
 
-def traced(partition: Partition, known: Known) -> Callable[..., list[Any]]:
+def jax_function(partition: Partition, known: Known) -> Callable[..., list[Any]]:
     """Return a function of `operands_of(partition)` and the partition's inputs, which JAX can trace. It returns the outputs.
 
     `known` has the contents of inputs on which shapes depend.
@@ -61,14 +61,14 @@ def traced(partition: Partition, known: Known) -> Callable[..., list[Any]]:
 
 
 def lower(partition: Partition, sizes: Mapping[str, int], known: Known, platform: str, precision: str = "highest") -> str:
-    """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `traced`.
+    """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `jax_function`.
 
     Raises RuntimeException naming the node that does not fit, and KeyError for a dimension without a size.
     """
     values = (*operands_of(partition), *partition.inputs)
     operands = [jax.ShapeDtypeStruct(_shape(v, sizes), dtypes.to_numpy(v.dtype or "float32")) for v in values]
     with jax.enable_x64(True), jax.default_matmul_precision(precision):
-        function = jax.jit(traced(partition, known), keep_unused=True)
+        function = jax.jit(jax_function(partition, known), keep_unused=True)
         return str(function.trace(*operands).lower(lowering_platforms=(platform,)).as_text())
 
 
