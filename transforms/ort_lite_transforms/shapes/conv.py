@@ -156,7 +156,7 @@ def causal_conv(op: Op) -> list[Info]:
     if any(op.attr(name, plain) != plain for name, plain in _PLAIN_LAYOUT.items()):
         return [op.tensor(op.dtype(0), None)] * 3
     x, before = op.shape(0), (op.shape(1)[2] - 1) * op.attr("dilation", 1)
-    state = [x[0], before, x[2]] if op.attr("channels_last", 0) else [x[0], x[1], before]
+    state = [x[0], before, x[-1]] if op.attr("channels_last", 0) else [x[0], x[1], before]
     return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), state), op.tensor(op.dtype(0), None)]
 
 
