@@ -2,12 +2,15 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
 from ort_lite.shapes import equal, floordiv, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
@@ -227,9 +230,59 @@ def causal_conv(
     return OK
 
 
+@native(fastmath=REDUCE)
+@extents(
+    x="batch * channels * length",
+    w="channels * taps",
+    bias="channels",
+    past="batch * channels * (taps - 1) * dilation",
+    y="batch * channels * length",
+    state="batch * channels * (taps - 1) * dilation",
+)
+def causal_conv_rows(
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    past: Ptr,
+    y: Ptr,
+    state: Ptr,
+    batch: int,
+    channels: int,
+    length: int,
+    taps: int,
+    dilation: int,
+    silu: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """Compute `causal_conv` of x and y (batch, length, channels), states (batch, steps, channels), and w (taps, channels)."""
+    before = (taps - 1) * dilation
+    for row in span(batch * length, part, parts):
+        b, i, p = row // length, row % length, row * channels
+        for c in range(channels):
+            y[p + c] = like(y, 0) if null(bias) else bias[c]
+        for j in range(taps):
+            at, tap = i - before + j * dilation, j * channels
+            if at >= 0:
+                for c in range(channels):
+                    y[p + c] += w[tap + c] * x[(b * length + at) * channels + c]
+            elif not null(past):
+                for c in range(channels):
+                    y[p + c] += w[tap + c] * past[((b + 1) * before + at) * channels + c]
+        if silu:
+            for c in range(channels):
+                y[p + c] *= sigmoid(y[p + c])
+    if not null(state):
+        for row in span(batch * before, part, parts):
+            b, at = row // before, row % before + length - before
+            for c in range(channels):
+                earlier = like(y, 0) if null(past) or at >= 0 else past[(row + length) * channels + c]
+                state[row * channels + c] = x[(b * length + at) * channels + c] if at >= 0 else earlier
+    return OK
+
+
 _PLAIN_CONVOLUTION = {
     "ndim": 1,
-    "channels_last": 0,
     "state_window": 0,
     "state_channels_last": -1,
     "state_length": 0,
@@ -237,34 +290,52 @@ _PLAIN_CONVOLUTION = {
     "input_channels": 0,
     "input_channel_offset": 0,
 }
-"""Attributes of CausalConvWithState and the only value that is supported; onnxruntime's CPU kernel lacks the last five too."""
+"""Attributes of CausalConvWithState and the only value that is supported, also by onnxruntime's kernel for CPUs."""
 
 
 @operator("CausalConvWithState", since=27, types=REAL)
 @operator("CausalConvWithState", domain="com.microsoft", types=REAL)
 def causal_conv_with_state(op: NodeLowering) -> None:
-    """Emit y and the state (B, C, (k - 1) * dilation) for x (B, C, L) and w (C, 1, k)."""
+    """Emit y and the state (B, C, (k - 1) * dilation) for x (B, C, L) and w (C, 1, k).
+
+    With `channels_last`, the last axis of x, y and the state is C.
+
+    Spec: ONNX CausalConvWithState-27, onnxruntime CausalConvWithState-1.
+    """
     for attribute, plain in _PLAIN_CONVOLUTION.items():
         if op.attr(attribute, plain) != plain:
             raise op.reject(f"{attribute} {op.attr(attribute)}")
     if op.wants(2):
         raise op.reject("an output state_update")
-    kind = op.attr("activation", "none")
-    if kind not in ("none", "silu", "swish"):
-        raise op.reject(f"activation {kind!r}")
+    kind, last = op.attr("activation", "none"), op.attr("channels_last", 0)
+    if kind not in ("none", "silu", "swish") or last not in (0, 1):
+        raise op.reject(f"activation {kind!r}, channels_last {last}")
     dilation = op.attr("dilation", 1)
     if not 1 <= dilation < LONGEST:
         raise op.reject(f"dilation {dilation}")
     x, w, bias, past = op.input(0), op.input(1), op.optional(2), op.optional(3)
     if len(x.shape) != 3 or len(w.shape) != 3:
         raise op.reject(f"x of rank {len(x.shape)} and kernels of rank {len(w.shape)}, expected 3")
-    op.agree(w.shape[:2], (x.shape[1], 1), "the kernels do not fit the channels")
+    batch, channels, length = (x.shape[0], x.shape[2], x.shape[1]) if last else x.shape
+    taps, before = w.shape[2], (w.shape[2] - 1) * dilation
+    op.agree(w.shape[:2], (channels, 1), "the kernels do not fit the channels")
     if bias is not None:
-        op.agree(bias.shape, (x.shape[1],), "the bias does not fit the channels")
+        op.agree(bias.shape, (channels,), "the bias does not fit the channels")
     if past is not None:
-        op.agree(past.shape, (*x.shape[:2], (w.shape[2] - 1) * dilation), "the past does not fit the kernels")
-    operands = [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
-    batch, channels, length = x.shape
-    sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": w.shape[2]}
-    work = linear_work(x.size * w.shape[2], TAP) + linear_work(batch * channels, CHANNEL)
-    op.emit(causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=work)
+        op.agree(
+            past.shape, (batch, before, channels) if last else (batch, channels, before), "the past does not fit the kernels"
+        )
+    operands = [x, _taps_first(op) if last else w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
+    sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": taps}
+    work = linear_work(x.size * taps, TAP) + linear_work(batch * channels, CHANNEL)
+    op.emit(causal_conv_rows if last else causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=work)
+
+
+def _taps_first(op: NodeLowering) -> Tensor:
+    """Return the kernels (C, 1, k) as (k, C)."""
+    constant, w = op.constant(1), op.input(1)
+    if constant is not None:
+        return op.pack(constant, "taps first", lambda: np.ascontiguousarray(constant[:, 0].T))
+    made = op.temporary(w.dtype, (w.shape[2], w.shape[0]))
+    emit_permute(op, w, made, (w.shape[0], w.shape[2]), (1, 0))
+    return made

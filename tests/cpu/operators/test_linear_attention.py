@@ -15,7 +15,6 @@ MICROSOFT = "com.microsoft"
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 SIZE, WIDTH = 3, 70
 LAYOUTS = (
-    "channels_last",
     "state_channels_last",
     "state_length",
     "state_update_capacity",
@@ -147,9 +146,24 @@ def test_microsofts_convolutions_may_be_dilated(length: int) -> None:
     check_op("CausalConvWithState", *inputs, expected=want, **attributes, **how)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("length", [1, 4, 9])
+@pytest.mark.parametrize(("taps", "dilation"), [(1, 1), (4, 1), (3, 2)])
+@pytest.mark.parametrize("past", [False, True])
+def test_channels_may_come_last(past: bool, taps: int, dilation: int, length: int, dtype: str) -> None:
+    inputs = [ramp((2, length, 5), dtype), ramp((5, 1, taps), dtype), ramp((5,), dtype) if past else None]
+    inputs.append(ramp((2, (taps - 1) * dilation, 5), dtype) if past else None)
+    attributes = {"channels_last": 1, "dilation": dilation, "activation": "silu" if past else "none"}
+    want = ort_op("CausalConvWithState", inputs, attributes, opset=1, domain=MICROSOFT, outputs=[dtype] * 2)
+    how: dict[str, Any] = {"domain": MICROSOFT, "opset": 1, "outputs": 2, "constants": [1]}
+    how |= TOLERANCE if dtype == "float32" else {"rtol": 2e-3, "atol": 2e-3}
+    check_op("CausalConvWithState", *inputs, expected=want, **attributes, **how)
+
+
 @pytest.mark.parametrize(
     ("attributes", "outputs", "message"),
     [
+        ({"channels_last": 2}, 2, "channels_last 2"),
         *(({name: 1 + (name == "state_length")}, 2, f"{name} [12]") for name in LAYOUTS),
         *(({"dilation": dilation}, 2, f"dilation {dilation}") for dilation in (-1, 0, 2**62)),
         ({"activation": "relu"}, 2, "activation 'relu'"),

@@ -138,7 +138,6 @@ def conv_transpose(op: Op) -> list[Info]:
 
 _PLAIN_LAYOUT = {
     "ndim": 1,
-    "channels_last": 0,
     "state_window": 0,
     "state_channels_last": -1,
     "state_length": 0,
@@ -152,13 +151,13 @@ _PLAIN_LAYOUT = {
 def causal_conv(op: Op) -> list[Info]:
     """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1), longer if dilated. Spec: ONNX CausalConvWithState-27.
 
-    In com.microsoft, attributes select other layouts, whose shapes are left open, and a third output.
+    In com.microsoft, channels may come last. Attributes select other layouts, whose shapes are left open, and a third output.
     """
     if any(op.attr(name, plain) != plain for name, plain in _PLAIN_LAYOUT.items()):
         return [op.tensor(op.dtype(0), None)] * 3
-    x, w = op.shape(0), op.shape(1)
-    state = op.tensor(op.dtype(0), [x[0], x[1], (w[2] - 1) * op.attr("dilation", 1)])
-    return [op.tensor(op.dtype(0), x), state, op.tensor(op.dtype(0), None)]
+    x, before = op.shape(0), (op.shape(1)[2] - 1) * op.attr("dilation", 1)
+    state = [x[0], before, x[-1]] if op.attr("channels_last", 0) else [x[0], x[1], before]
+    return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), state), op.tensor(op.dtype(0), None)]
 
 
 def _check_blocks(op: Op, channels: Dim, image: Sequence[Dim], block: Sequence[Dim]) -> None:

@@ -3,9 +3,13 @@
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import product
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, StaticInt, like, native, span
+from ort_lite.shapes import equal, product
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.matmul import emit_gemm
+from ort_lite_cpu.lowering.strided import emit_strided_copy
+from ort_lite_cpu.lowering.tensor import reread
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import operator
 
@@ -15,25 +19,49 @@ SYMMETRIC, SHIFTED = 20, 21
 MIDDLE = 8
 
 
+@native
+@extents(blob="n * ceildiv(k, BLOCK) * (SYMMETRIC + shifted)", scales="n * ceildiv(k, BLOCK)", y="n * k")
+def unpack_blocks(blob: Ptr, scales: Ptr, y: Ptr, n: int, k: int, shifted: StaticInt, part: int, parts: int) -> int:
+    """y (n, k) = the numbers of the blocks, whose scales are read already. shifted: 1 if a block has a zero point."""
+    across = (k + BLOCK - 1) // BLOCK
+    for block in span(n * across, part, parts):
+        p, first = block * (SYMMETRIC + shifted) + 4, block % across * BLOCK
+        zero = int(blob[p]) if shifted else MIDDLE
+        for i in range(min(BLOCK, k - first)):
+            code = (int(blob[p + shifted + i % 16]) >> (i // 16 * 4)) & 15
+            y[block // across * k + first + i] = like(y, code - zero) * scales[block]
+    return OK
+
+
 @operator("MatMulFpQ4", domain="com.microsoft", types=frozenset({"float32"}))
 def matmul_fp_q4(op: NodeLowering) -> None:
-    """Emit A (..., K) times the weights (K, N) of a blob, which must be constant. They become panels of float32.
+    """Emit A (..., K) times the weights (K, N) of a blob. Constant ones become panels of float32, others are unpacked in each run.
 
     Spec: onnxruntime MatMulFpQ4-1.
     """
-    blob = op.constant(1)
-    if blob is None:
-        raise op.reject("a blob that is computed")
-    k, n = op.numbers(2)
+    blob, (k, n) = op.constant(1), op.numbers(2)
     nbytes = SYMMETRIC if op.attr("blk_quant_type", 1) == 0 else SHIFTED
     blocks = -(-k // BLOCK)
-    if blob.size != n * blocks * nbytes:
-        raise op.reject(f"a blob of {blob.size} bytes for weights ({k}, {n}), expected {n * blocks * nbytes}")
+    size = op.raw(1).size
+    op.require(
+        equal(size, n * blocks * nbytes),
+        f"a blob of {{0}} bytes for weights ({k}, {n}), expected {{1}}",
+        size,
+        n * blocks * nbytes,
+    )
     a, y = op.input(0), op.output(0)
     op.agree(a.shape[-1:], (k,), "A does not fit the weights")
-    weights = dequantize(blob.reshape(n, blocks, nbytes))[:, :k]
     spec = Product(product(a.shape[:-1]), n, k, transposed=True)
-    emit_gemm(op, spec, a, weights, source=blob, y=y, form=f"fpq4 {nbytes} {n} {k}")
+    if blob is not None:
+        weights = dequantize(blob.reshape(n, blocks, nbytes))[:, :k]
+        emit_gemm(op, spec, a, weights, source=blob, y=y, form=f"fpq4 {nbytes} {n} {k}")
+        return
+    packed, made = op.input(1), op.temporary("float32", (n, k))
+    scales = op.temporary("uint8", (n * blocks, 4))
+    emit_strided_copy(op, packed, scales, scales.shape, (nbytes, 1), (4, 1))
+    operands = [packed, reread(scales, "float32", (n * blocks,)), made]
+    op.emit(unpack_blocks, operands, n=n, k=k, shifted=nbytes - SYMMETRIC, work=n * k)
+    emit_dynamic_gemm(op, spec, a, made, y)
 
 
 def dequantize(blocks: Array) -> Array:
