@@ -1,4 +1,4 @@
-"""The session tests with other releases of onnxruntime, which the Makefile installs into folders of the environment."""
+"""The tests with other releases of onnxruntime, which the Makefile installs into folders of the environment."""
 
 import os
 import subprocess
@@ -10,7 +10,8 @@ import pytest
 
 VERSIONS = ("1.24.4", "1.27.0", "1.31.1")
 ROOT = Path(__file__).parents[3]
-FILES = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in ("sessions", "errors", "graphs", "devices", "hooks")]
+NAMES = ("sessions", "errors", "graphs", "devices", "hooks", "models", "node_cases", "processes")
+FILES = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in NAMES]
 
 
 def environment(version: str) -> dict[str, str]:
