@@ -22,8 +22,6 @@ EXPECTED = (2 * np.maximum(X, 0)) ** 2
 BODIES = """(float[N, 4] x, bool c) => (float[N, 4] y) { a = Add(x, x)  b = If(c) <
     then_branch = then () => (float[N, 4] u) { u = Relu(a) }, else_branch = other () => (float[N, 4] v) { v = Add(a, x) }
 >  y = Mul(b, a) }"""
-RELEASE = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-
 
 FUNCTIONS: dict[str, Any] = {"Identity": np.array, "Add": np.add, "Neg": np.negative}
 

@@ -4,17 +4,19 @@ The tests of plugins share this; they run from the repository's root.
 """
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
+import numpy as np
 import onnx.parser
 import onnxruntime
 import ort_lite_ep
 from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 import ort_lite
-from ort_lite.provider import ExecutionProvider
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
 
 OWN = "OrtLiteExecutionProvider"
 """ort-lite's CPU provider, by its name in onnxruntime."""
@@ -23,6 +25,36 @@ ERRORS: tuple[type[Exception], ...] = (
     *(cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)),
 )
 """The classes of errors that come through onnxruntime."""
+RELEASE = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+FUNCTIONS: dict[str, Any] = {
+    "Abs": np.abs,
+    "Neg": np.negative,
+    "Add": np.add,
+    "Mul": np.multiply,
+    "Sum": lambda *x: sum(x),
+    "Identity": np.array,
+}
+
+
+class PlainExecutionProvider(ExecutionProvider):
+    """Runs a few elementwise operators with NumPy."""
+
+    name: ClassVar[str] = "PlainExecutionProvider"
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        for node in graph:
+            known = node.op_type in FUNCTIONS
+            yield Capability(node) if known else Rejection(node, "operator", f"{node.op_type} is not plain")
+
+    def compile(self, partitions: Sequence[Partition]) -> list[Any]:
+        return [partial(self.run, partition) for partition in partitions]
+
+    def run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
+        values: dict[Any, Any] = {value: value.constant for value in partition.constants}
+        values.update(zip(partition.inputs, inputs, strict=True))
+        for node in partition.nodes:
+            values[node.outputs[0]] = FUNCTIONS[node.op_type](*(values[value] for value in node.inputs))
+        return [values[value] for value in partition.outputs]
 
 
 def register(name: str) -> str:
@@ -67,9 +99,9 @@ def session(
         onnxruntime.get_available_providers()
     ):
         return onnxruntime.InferenceSession(source, options, providers=[*providers, "CPUExecutionProvider"], enable_fallback=0)
-    for name, provider in zip(names, providers, strict=True):  # onnxruntime 1.24 takes devices alone
-        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
-        options.add_provider_for_devices(devices, {} if isinstance(provider, str) else provider[1])
+    for name, provider in zip(names, providers, strict=True):  # onnxruntime 1.24 takes a device alone
+        device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == name)
+        options.add_provider_for_devices([device], {} if isinstance(provider, str) else provider[1])
     return onnxruntime.InferenceSession(source, options, enable_fallback=0)
 
 

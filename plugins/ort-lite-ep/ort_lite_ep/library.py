@@ -295,8 +295,8 @@ class Library:
 
     def _start_profiling(self, number: int, profiler: int, offset: int) -> None:
         session = self._sessions[number]
-        self._known_api.read_profile_functions()
         session.profiles.start(profiler, offset)
+        self._known_api.read_profile_functions()
         self._swap_partitions(session)
 
     def _end_profiling(self, number: int, profiler: int, events: int) -> None:

@@ -34,6 +34,8 @@ from ort_lite_ep.reports import GraphReport, NodeReport
 
 _UNMOVED = frozenset({"string", "float8_e8m0fnu", *BITS})
 """Element types that onnxruntime does not copy between the host and a device: strings, and those that are newer than its copy."""
+_INLINED = frozenset({"SequenceMap"})
+"""Operators with a body that onnxruntime has no kernel for, but a function."""
 REPORT = "report_path"
 """The provider option that names a file for the report."""
 OWN = "OrtLiteExecutionProvider"
@@ -114,12 +116,21 @@ class HostedProvider:
     def _claim(self, read: HostGraph, parent: HostGraph | None) -> list[list[int]]:
         if parent is not None and self._takes_all(parent):
             return []
-        assignment = self._assign(read, is_body=parent is not None)
+        assignment = self._assign(read, "" if parent is None else self._kept_body(parent))
         partitions = [p for p in assignment.levels[0].partitions if p.provider is self.provider]
         self._note(read.model.graph, assignment, partitions)
         return [[read.addresses[node] for node in partition.nodes] for partition in partitions]
 
-    def _assign(self, read: HostGraph, is_body: bool = False) -> Assignment:
+    def _kept_body(self, parent: HostGraph) -> str:
+        """Return the reason why all nodes of a body stay with onnxruntime, or ""."""
+        if any(node.operator in _INLINED for node in parent.model.graph):
+            return (
+                "onnxruntime puts a function in the place of the node around this body, and forgets whose fused nodes are in it"
+            )
+        return "onnxruntime saves no compiled nodes of bodies" if self.contexts.enable else ""
+
+    def _assign(self, read: HostGraph, kept: str = "") -> Assignment:
+        """Assign nodes to the provider or to onnxruntime. `kept`: the reason why none leaves onnxruntime, or ""."""
         self._infer(read.model.graph)
         providers = [self.provider, Remainder()]
         constraints = constraints_of(providers, [self.policy, Policy()], (), self._options)
@@ -127,9 +138,7 @@ class HostedProvider:
         for node in read.model.graph:
             if is_context(node) and node.attr("source", "") != self.provider.name:
                 node.attributes["source"] = Attr.of("source", Remainder.name)  # onnxruntime passes it to its own provider
-            why = read.unreadable.get(node) or _foreign(node, self.provider.device)
-            if is_body and self.contexts.enable:
-                why = "onnxruntime saves no compiled nodes of bodies"
+            why = kept or read.unreadable.get(node) or _foreign(node, self.provider.device)
             if why is not None:
                 constraints.exclusions.exclude(label, [node], why)
         partitioner = Partitioner(read.model.graph, providers, self._rules, constraints)

@@ -22,7 +22,6 @@ from tests.devices_inside_onnxruntime import (
     CHAIN,
     DEFAULT,
     EXPECTED,
-    RELEASE,
     Handle,
     VaultExecutionProvider,
     X,
@@ -34,6 +33,7 @@ from tests.devices_inside_onnxruntime import (
     register_both,
     taken,
 )
+from tests.inside_onnxruntime import RELEASE
 
 
 @pytest.fixture(scope="module", autouse=True)

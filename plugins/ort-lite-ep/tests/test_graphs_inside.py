@@ -281,6 +281,19 @@ def test_each_node_apart(kind: str) -> None:
         compared(with_operator(text, "Tanh"), APART, feed)
 
 
+@pytest.mark.parametrize("provider", [OWN, APART], ids=["together", "apart"])
+def test_the_body_of_a_function_stays(provider: Any) -> None:
+    """onnxruntime has no kernel for SequenceMap: it puts a Loop in its place, and would not know the fused nodes inside."""
+    source = model(
+        "(float[N] x) => (float[M] y) { a = Abs(x)  s = SequenceConstruct(a, x)"
+        " t = SequenceMap<body = each (float[N] e) => (float[N] f) { f = Neg(e) }>(s)  y = ConcatFromSequence<axis = 0>(t) }"
+    )
+    (y,) = compared(source, provider, {"x": np.array([-1, 2], np.float32)})
+    assert y.tolist() == [-1, -2, 1, -2]
+    (why,) = {node.reason for node in report(OWN).nodes if node.graph == "each"}
+    assert "puts a function in the place of the node" in why
+
+
 def test_functions_of_a_model_are_inlined() -> None:
     own = helper.make_function(
         "own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 21)]

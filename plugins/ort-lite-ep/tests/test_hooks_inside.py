@@ -14,7 +14,6 @@ from tests.devices_inside_onnxruntime import (
     CARD,
     CHAIN,
     EXPECTED,
-    RELEASE,
     VaultExecutionProvider,
     X,
     devices,
@@ -22,6 +21,7 @@ from tests.devices_inside_onnxruntime import (
     options,
     register_both,
 )
+from tests.inside_onnxruntime import RELEASE
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-"""The session tests with other releases of onnxruntime, which the Makefile installs into folders of the environment."""
+"""The tests with other releases of onnxruntime, which the Makefile installs into folders of the environment."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 VERSIONS = ("1.24.4", "1.27.0", "1.31.1")
 ROOT = Path(__file__).parents[3]
-FILES = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in ("sessions", "errors", "graphs", "devices", "hooks")]
+GROUPS = (("sessions", "errors", "graphs", "devices", "hooks"), ("models", "node_cases"), ("processes",))
 
 
 def environment(version: str) -> dict[str, str]:
@@ -24,10 +24,12 @@ def test_the_newest_one_is_in_the_environment() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sessions(version: str) -> None:
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
+def test_inside(names: tuple[str, ...], version: str) -> None:
     found = [sys.executable, "-c", "import onnxruntime; print(onnxruntime.__version__)"]
     done = subprocess.run(found, env=environment(version), capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == version
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.no_skips", "-p", "no:cacheprovider", *FILES]
+    files = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in names]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.no_skips", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, env=environment(version), cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout[-5000:]

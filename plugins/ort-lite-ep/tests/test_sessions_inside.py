@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,39 +12,9 @@ import onnxruntime
 import ort_lite_ep
 import pytest
 
-from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
-from tests.inside_onnxruntime import ERRORS, OWN, model, register, registered, report, session
+from ort_lite.provider import Partition, SessionOptions
+from tests.inside_onnxruntime import ERRORS, OWN, PlainExecutionProvider, model, register, registered, report, session
 from tests.threads import run_together
-
-FUNCTIONS: dict[str, Any] = {
-    "Abs": np.abs,
-    "Neg": np.negative,
-    "Add": np.add,
-    "Mul": np.multiply,
-    "Sum": lambda *x: sum(x),
-    "Identity": np.array,
-}
-
-
-class PlainExecutionProvider(ExecutionProvider):
-    """Runs a few elementwise operators with NumPy."""
-
-    name: ClassVar[str] = "PlainExecutionProvider"
-
-    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
-        for node in graph:
-            known = node.op_type in FUNCTIONS
-            yield Capability(node) if known else Rejection(node, "operator", f"{node.op_type} is not plain")
-
-    def compile(self, partitions: Sequence[Partition]) -> list[Any]:
-        return [partial(self.run, partition) for partition in partitions]
-
-    def run(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
-        values: dict[Any, Any] = {value: value.constant for value in partition.constants}
-        values.update(zip(partition.inputs, inputs, strict=True))
-        for node in partition.nodes:
-            values[node.outputs[0]] = FUNCTIONS[node.op_type](*(values[value] for value in node.inputs))
-        return [values[value] for value in partition.outputs]
 
 
 class HeardExecutionProvider(PlainExecutionProvider):

@@ -12,9 +12,9 @@ from ort_lite_onnxruntime.recurrent import OLDEST, may_be_empty
 Why = tuple[str, str]
 
 
-def limit(node: Node) -> Why | None:
-    """Return the reason why onnxruntime should not run a node for which it can create a session, or None."""
-    found = _LIMITS.get(node.operator)
+def limit(node: Node, provider: str) -> Why | None:
+    """Return the reason why an execution provider of onnxruntime should not run a node that it claims, or None."""
+    found = _LIMITS.get(node.operator) or _PROVIDERS.get(provider.partition(".")[0], {}).get(node.operator)
     return found(node) if found is not None else None
 
 
@@ -24,6 +24,17 @@ def _input(node: Node, index: int) -> Value | None:
 
 def _imprecise(node: Node) -> Why | None:
     return "precision", f"{node.op_type} is off by 1e-5 of its largest element"
+
+
+def _dynamic_scale(node: Node) -> Why | None:
+    """Reject a scale that is multiplied by 1 / 255 instead of divided by 255: its last bits decide how halves are rounded."""
+    return "precision", "its scale is off by 1e-7 of itself, which moves halves by one step, and is 0 for zeros"
+
+
+def _repeats(node: Node) -> Why | None:
+    """Require constant repeats: with others, elements are wrong if four axes repeat."""
+    repeats = _input(node, 1)
+    return None if repeats is not None and repeats.constant is not None else ("shape", "repeats that are not constant")
 
 
 def _random(node: Node) -> Why | None:
@@ -235,3 +246,8 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "com.microsoft.SkipLayerNormalization": _skip,
     "com.microsoft.SkipSimplifiedLayerNormalization": _skip,
 }
+
+_PROVIDERS: dict[str, dict[str, Callable[[Node], Why | None]]] = {
+    "OpenVINOExecutionProvider": {"DynamicQuantizeLinear": _dynamic_scale, "Tile": _repeats},
+}
+"""The limits of single execution providers, by the part of their name before the first period."""

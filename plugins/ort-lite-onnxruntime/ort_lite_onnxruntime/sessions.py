@@ -39,7 +39,7 @@ def misfit(node: Node, target: OrtProvider) -> Why | None:
         if value is not None and (wrong := _untransportable(value.type)) is not None:
             return "type", f"{value.name!r} is {wrong}"
     for inner in (node, *(n for body in node.subgraphs() for n in body.all_nodes())):
-        if (wrong_use := limit(inner) or (_open_rank(inner) if target.is_library else None)) is not None:
+        if (wrong_use := limit(inner, target.name) or (_open_rank(inner) if target.is_library else None)) is not None:
             return wrong_use if inner is node else ("body", f"{inner} inside: {wrong_use[1]}")
     return None
 

@@ -119,6 +119,11 @@ def test_recurrent_networks_over_nothing_keep_the_initial_state() -> None:
             f"operator: {ON_THE_CPU} claims no Attention of",
         ),
         ("(float[N] x) => (y) { y = Neg(x) }", "type: 'y' is of unknown type"),
+        (
+            "(float[N] x) => (uint8[N] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
+            "precision: its scale is off",
+        ),
+        ("(float[2,3,4,5] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }", "shape: repeats that are not constant"),
     ],
 )
 def test_a_node_that_stays_says_why(text: str, reason: str) -> None:

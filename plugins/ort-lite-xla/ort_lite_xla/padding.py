@@ -145,9 +145,9 @@ class _Analysis:
         tainted = frozenset(k for k, names in enumerate(taints) if names)
         try:
             masks = found.along(PaddedDims(node, operands, results, tainted))
+            return [Guard(mask.operand, mask.axis, mask.fill, _symbol(operands, mask)) for mask in masks]
         except Mixed:
             raise _Unpaddable(involved) from None
-        return [Guard(mask.operand, mask.axis, mask.fill, _symbol(operands, mask)) for mask in masks]
 
     def _tells_sizes(
         self, node: Node, operands: Sequence[Sizes | None], results: Sequence[Sizes | None], taints: Sequence[frozenset[str]]
@@ -208,7 +208,11 @@ class _Analysis:
 
 
 def _symbol(operands: Sequence[Sizes | None], mask: PaddingMask) -> str:
-    """Return the symbol whose size the mask needs: that of the dimension that indices refer to, or of the masked one."""
+    """Return the symbol whose size the mask needs: that of the dimension that indices refer to, or of the masked one.
+
+    Raises Mixed if this dimension is not padded, although an equal one of another operand is.
+    """
     found = (operands[0 if mask.fill.endswith("from end") else mask.operand] or ())[mask.axis]
-    assert isinstance(found, str), "rules mask padded dimensions alone"
+    if not isinstance(found, str):
+        raise Mixed(f"operand {mask.operand} is not padded along dimension {mask.axis}")
     return found

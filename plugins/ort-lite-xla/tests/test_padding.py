@@ -113,6 +113,13 @@ def test_a_size_that_another_provider_makes_of_an_open_one_is_not_padded() -> No
         np.testing.assert_allclose(padded.run(None, x)[0], exact.run(None, x)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("product", ["MatMul(e, w)", "Gemm(e, w)", 'Einsum<equation = "ij,jk->ik">(e, w)'])
+def test_an_open_dimension_that_equals_a_fixed_one_is_not_padded(product: str) -> None:
+    padded, exact = sessions(f"(float[2,N] x, float[5,3] w) => (float[2,3] y) {{ e = Exp(x)  y = {product} }}")
+    x = feeds(padded, {"N": 5})
+    np.testing.assert_allclose(padded.run(None, x)[0], exact.run(None, x)[0], rtol=1e-6)
+
+
 def test_buckets_grow_by_half_or_less() -> None:
     sizes = list(range(1, 3000))
     assert [bucket(size) for size in sizes[:17]] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]
