@@ -53,15 +53,13 @@ def grouped(
     new, total, before = _new_rows(form, rows)
     whole = form.startswith("prompt") or form.endswith("grows")
     ends = [total] * batch if whole else [int(x) for x in rng.integers(new, total + 1, batch)]
-    widths = [many * size, few * size, few * size]
-    own = [normal(rng, dtype, batch, new, n) for n in ([sum(widths)] if packed else widths)]
+    own = _rows(rng, dtype, batch, new, [many * size, few * size, few * size], packed)
     past = [normal(rng, dtype, batch, few, before, size) for _ in range(2)] if before else [None, None]
     turns = [rng.uniform(-1, 1, (total + 8, size // 2)).astype(dtype) for _ in range(2)] if rotary else [None, None]
     positions = np.stack([np.arange(end - new, end) for end in ends]) if rotary and "ids" in given else None
-    inputs = [*own, *[None] * (3 - len(own)), *past, np.array(ends, np.int32) - 1, np.array(total, np.int32), *turns, positions]
-    inputs.append(_bias(rng, dtype, batch, many, new, total) if "bias" in given else None)
-    inputs.append(normal(rng, dtype, many) if sink == "heads" else None)
-    shown = stage * (ends == [total] * batch)  # onnxruntime leaves scores of keys that do not count as they were
+    inputs = [*own, *past, np.array(ends, np.int32) - 1, np.array(total, np.int32), *turns, positions]
+    added = _bias(rng, dtype, batch, many, new, total) if "bias" in given else None
+    inputs += [added, normal(rng, dtype, many) if sink == "heads" else None]
     attributes = {
         "num_heads": many,
         "kv_num_heads": few,
@@ -70,9 +68,17 @@ def grouped(
         "softcap": softcap,
         "local_window_size": int(rng.integers(1, total + 1)) if window else -1,
         "smooth_softmax": int(sink == "smooth"),
-        "qk_output": shown,
+        "qk_output": stage * (ends == [total] * batch),  # onnxruntime leaves scores of keys that do not count as they were
     }
-    return Case(inputs, attributes, [dtype] * (4 if shown else 3), 2e-5 if dtype == "float32" else 1e-2, ends=ends)
+    outputs = [dtype] * (4 if attributes["qk_output"] else 3)
+    return Case(inputs, attributes, outputs, 2e-5 if dtype == "float32" else 1e-2, ends=ends)
+
+
+def _rows(rng: np.random.Generator, dtype: str, batch: int, new: int, widths: list[int], packed: bool) -> list[Array | None]:
+    """Draw rows of queries, keys and values, or of all three side by side."""
+    if packed:
+        return [normal(rng, dtype, batch, new, sum(widths)), None, None]
+    return [normal(rng, dtype, batch, new, n) for n in widths]
 
 
 def _bias(rng: np.random.Generator, dtype: str, batch: int, heads: int, new: int, total: int) -> Array:
@@ -96,13 +102,12 @@ def grouped_codes(
     many, few = heads
     step = form == "step"
     new, total = (1 if step else rows), rows
-    widths = [many * size, few * size, few * size]
-    own = [normal(rng, dtype, batch, new, n) for n in ([sum(widths)] if packed else widths)]
+    own = _rows(rng, dtype, batch, new, [many * size, few * size, few * size], packed)
     top = 2 ** (bits - 1)
     past = [pack(rng.integers(-top, top, (batch, few, total, size)), bits) for _ in range(2)]
     scales = [rng.uniform(2, 3, few * size if kind == "PER_CHANNEL" else 1).astype(np.float32) / top for _ in range(2)]
     ends = [int(x) for x in rng.integers(new, total + 1, batch)] if step else [total] * batch
-    inputs = [*own, *[None] * (3 - len(own)), *past, np.array(ends, np.int32) - 1, np.array(total, np.int32), None, None, None]
+    inputs = [*own, *past, np.array(ends, np.int32) - 1, np.array(total, np.int32), None, None, None]
     inputs += [_bias(rng, dtype, batch, many, new, total) if bias else None, None, *scales]
     attributes: dict[str, Any] = {"num_heads": many, "kv_num_heads": few, "k_quant_type": kind, "v_quant_type": kind}
     stored = past[0].dtype.name

@@ -82,7 +82,7 @@ def _fill(
     wanted: set[Any],
     rng: np.random.Generator,
 ) -> list[int] | None:
-    """Return indices of values, some of which are given, with many wanted combinations; None if nothing goes with the given ones."""
+    """Return indices of values, with the given ones and many wanted combinations; None if nothing goes with the given ones."""
     best, most, fitting = None, -1, 0
     for _ in range(400):
         row = [given.get(k, int(rng.integers(0, n))) for k, n in enumerate(sizes)]

@@ -62,7 +62,7 @@ def resident(end: int, room: int, window: int) -> int:
 def check(inputs: list[Any], atol: float = 2e-5, **attributes: Any) -> None:
     """Compare rows that are no padding, and rows of the caches that are keys, with onnxruntime's; open and fixed dimensions."""
     attributes = {"num_heads": HEADS, "kv_num_heads": KV_HEADS, **attributes}
-    types = ["float32", inputs[3].dtype.name, inputs[3].dtype.name]
+    types = [inputs[0].dtype.name, inputs[3].dtype.name, inputs[3].dtype.name]
     want = ort_op("GroupQueryAttention", inputs, attributes, outputs=types, **HOW)
     ends, room = inputs[5] + 1, inputs[3].shape[2]
     evicts, window = attributes.get("sliding_window_cache"), attributes.get("local_window_size", 0)
@@ -124,6 +124,13 @@ def test_windows(case: Any, window: int) -> None:
     check(inputs, do_rotary=1, **attributes)
     inputs[10] = draw(len(case[2]), 1, rows, total)
     check(inputs, do_rotary=1, **attributes)
+
+
+@pytest.mark.parametrize("case", WINDOWS[:5], ids=str)
+def test_float16_in_windows_and_chunks(case: Any) -> None:
+    for rows, attributes in ((case, {"sliding_window_cache": 1, "local_window_size": 6}), (CHUNKS[0], {})):
+        inputs = [x.astype(np.float16) if x is not None and x.dtype == np.float32 else x for x in operands(*rows)]
+        check(inputs, atol=2e-3, **attributes)
 
 
 @pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
