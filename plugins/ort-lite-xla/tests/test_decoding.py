@@ -21,9 +21,7 @@ PLACE = XLAExecutionProvider().device
 LAYERS, HIDDEN, HEADS, GROUPS, SIZE, INNER, WORDS, ROOM = 4, 64, 4, 2, 16, 96, 50, 20
 PROMPT = [3, 14, 15, 9, 26, 5, 35, 8]
 STEPS = 4  # up to 12 tokens, which share a program
-LINKS = {
-    f"past_key_values.{layer}.{part}": f"present.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")
-}
+LINKS = {f"past_key_values.{layer}.{part}": f"present.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")}
 TOKEN, LOGITS = 8, 4 * WORDS
 NEXT_MASK = """(int64[1,T] mask) => (int64[1,T] next) <int64[1] axis = {1}, int64[1,1] one = {1}> {
     length = ReduceSum(mask, axis)  next = ScatterElements<axis = 1>(mask, length, one) }"""
@@ -86,7 +84,11 @@ class Writer:
         for k in range(LAYERS):
             x = self.layer(k, x)
         self.product("logits", x, HIDDEN, WORDS)
-        inputs = ["int64[B,S] input_ids", "int64[B,T] attention_mask", *(f'float[B,{GROUPS},P,{SIZE}] "{name}"' for name in LINKS)]
+        inputs = [
+            "int64[B,S] input_ids",
+            "int64[B,T] attention_mask",
+            *(f'float[B,{GROUPS},P,{SIZE}] "{name}"' for name in LINKS),
+        ]
         outputs = [f"float[B,S,{WORDS}] logits", *(f'float[B,{GROUPS},Q,{SIZE}] "{name}"' for name in LINKS.values())]
         text = f"main ({', '.join(inputs)}) => ({', '.join(outputs)}) {{ {' '.join(self.lines)} }}"
         made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> {text}')
