@@ -1,7 +1,6 @@
 """The outputs of a partition that its programs may compute in the memory of inputs."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
@@ -27,34 +26,20 @@ def find_aliases(partition: Partition) -> dict[int, int]:
 
 
 def usable_aliases(
-    partition: Partition,
-    aliases: Mapping[int, int],
-    shapes: Sequence[Shape],
-    wide: Sequence[Shape],
-    sizes: Mapping[str, int],
-    plan: Padding,
+    partition: Partition, aliases: Mapping[int, int], shapes: Sequence[Shape], sizes: Mapping[str, int], plan: Padding
 ) -> frozenset[int]:
-    """Return the inputs among `aliases` that are not padded, and have the shapes of their outputs in a program.
+    """Return the inputs among `aliases` that have the shapes of their outputs, and no dimension that is padded.
 
-    `shapes` are those of the inputs, `wide` those in the program, and `sizes` those of their symbols.
+    So a bucket has one answer for all of its sizes. `shapes` are those of the inputs, `sizes` those of their symbols.
     """
-    return frozenset(
-        given
-        for output, given in aliases.items()
-        if shapes[given] == wide[given]
-        and (
-            _shape_in(plan, output, partition.outputs[output], sizes) == wide[given]
-            or (not plan.buckets and _has_type(partition.outputs[output], partition.inputs[given]))
-        )
-    )
-
-
-def _shape_in(plan: Padding, output: int, value: Value, sizes: Mapping[str, int]) -> tuple[Dim, ...]:
-    """Return the shape of an output in a program, with the symbols that have no size."""
-    names = plan.outputs[output] if plan.buckets else ()
-    return tuple(
-        substitute(dim, sizes) if name is None else plan.buckets[name] for dim, name in zip_longest(value.shape or (), names)
-    )
+    found = set()
+    for output, given in aliases.items():
+        made, source = partition.outputs[output], partition.inputs[given]
+        if plan.buckets and (any(plan.outputs[output]) or any(str(dim) in plan.buckets for dim in source.shape or ())):
+            continue
+        if _has_type(made, source) or tuple(substitute(dim, sizes) for dim in made.shape or ()) == shapes[given]:
+            found.add(given)
+    return frozenset(found)
 
 
 def _has_type(output: Value, given: Value) -> bool:

@@ -149,7 +149,7 @@ class XlaProgram:
         sizes = input_sizes(values, shapes) or {}
         plan = padding(self._partition, self._told, sizes) if buckets else EXACT
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
-        reusable = usable_aliases(self._partition, self.aliases, shapes, wide, sizes, plan)
+        reusable = usable_aliases(self._partition, self.aliases, shapes, sizes, plan)
         if not plan.buckets:
             return ShapeBinding((shapes, statics), shapes, EXACT, self._on_device([]), reusable)
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
@@ -243,14 +243,18 @@ class XlaProgram:
         return [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
 
     def _cut(self, executable: XlaExecutable, bound: ShapeBinding, results: list[Any]) -> None:
-        ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
-        shapes = [
-            tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True))
-            for x, e in zip(results, ends, strict=True)
-        ]
-        cut = self._cuts.get((bound.key, bound.ends), lambda: self._border("cut", _cut, results, shapes))
+        cut = self._cuts.get(
+            (bound.key, bound.ends), lambda: self._border("cut", _cut, results, _cut_shapes(executable, bound, results))
+        )
         if cut is not None:
             cut(results)
+
+
+def _cut_shapes(executable: XlaExecutable, bound: ShapeBinding, results: Sequence[Any]) -> list[Shape]:
+    ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
+    return [
+        tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True)) for x, e in zip(results, ends, strict=True)
+    ]
 
 
 def _pad(x: Any, shape: Shape) -> Any:
