@@ -55,7 +55,7 @@ class Recorder(XLAExecutionProvider):
         super().__init__(**options)
         self.seen: dict[Partition, list[Any]] = {}
 
-    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         """Compile partitions to programs that are remembered."""
         return [partial(self._run, one, program) for one, program in zip(partitions, super().compile(partitions), strict=True)]
 

@@ -135,6 +135,7 @@ def plain(session: ort_lite.InferenceSession) -> Step:
 
     def step(ids: list[int], length: int) -> Array:
         mask = np.ones((1, length), np.int64)
+        logits: Array
         logits, *presents = session.run(None, {"input_ids": np.array([ids]), "attention_mask": mask, **caches})
         caches.update(zip(LINKS, presents, strict=True))
         return logits
@@ -185,7 +186,7 @@ def mask_on_device() -> Callable[[ort_lite.IOBinding, int], None]:
     """Return a function that binds a mask of ROOM tokens, to which another session adds one in each step."""
     text = f'<ir_version: 10, opset_import: ["": 21]> main {NEXT_MASK}'
     session = ort_lite.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), providers=[XLA])
-    mask = on_device(np.int64([[1] * (len(PROMPT) - 1) + [0] * (ROOM - len(PROMPT) + 1)]))
+    mask = on_device(np.array([[1] * (len(PROMPT) - 1) + [0] * (ROOM - len(PROMPT) + 1)]))
 
     def bind(to: ort_lite.IOBinding, length: int) -> None:
         """Add the tokens up to the length."""
