@@ -35,13 +35,17 @@ class Completion:
         self._results = [weakref.ref(result) for result in results]
 
     def wait_on_host(self) -> None:
-        """Block until the results are there. Raises the error of the call, with the name of its partition."""
+        """Block until the results are there. Raises the error of the call, with the name of its partition.
+
+        Each copy of a result waits, so a wait that was long enough is the last one that looks at them.
+        """
         for result in self._there():
             try:
                 result.block_until_ready()
             except jax.errors.JaxRuntimeError as error:
                 if not result.is_deleted():
                     raise device_error(self._name, self._device, error) from error
+        self._results = []
 
     def is_done(self) -> bool:
         """Return True if the device has computed the results."""

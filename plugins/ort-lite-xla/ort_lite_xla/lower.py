@@ -1,14 +1,17 @@
 """Lower models for a device without having it: `python -m ort_lite_xla.lower MODEL.onnx|FOLDER ...`.
 
 Prints a line for each model: the nodes that XLA runs, in how many partitions, the operations that they become and the seconds
-that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one.
+that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one. If the rank of
+an operand is unknown, the model runs on JAX's CPU device, and the programs get the shapes that operands have there.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -18,25 +21,47 @@ import ort_lite
 from ort_lite import dtypes
 from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Value
-from ort_lite.provider import Partition
+from ort_lite.partition.assignment import Assignment
+from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.shapes import as_symbol, evaluate, symbols
 from ort_lite_xla.contents import collect_contents
 from ort_lite_xla.provider import XLAExecutionProvider
 from ort_lite_xla.trace import Known, TracedValues, trace
 from ort_lite_xla.weights import EMBEDDED
 
+CPU = "CPUExecutionProvider"
 PLATFORMS = ("cuda", "rocm", "tpu", "cpu")
 FEEDS = "feeds.npz"
 """A file beside a model, with its inputs by name."""
 
 
 class Lowered(NamedTuple):
-    """The nodes of a model that were lowered, of how many, in how many partitions, and the operations that they became."""
+    """The nodes of a model that were lowered, of how many, in how many partitions, and the operations that they became.
+
+    `unreached` are the partitions that did not run with the feeds, so that nobody knows their shapes.
+    """
 
     nodes: int
     of: int
     partitions: int
     operations: int
+    unreached: int = 0
+
+
+class Recorder(XLAExecutionProvider):
+    """The provider on JAX's CPU device, which remembers the operands that partitions had in their last runs."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.seen: dict[Partition, list[Any]] = {}
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
+        """Compile partitions to programs that are remembered."""
+        return [partial(self._run, one, program) for one, program in zip(partitions, super().compile(partitions), strict=True)]
+
+    def _run(self, partition: Partition, program: CompiledPartition, inputs: Sequence[Any]) -> Any:
+        self.seen[partition] = list(inputs)
+        return program(inputs)
 
 
 def operands_of(partition: Partition) -> list[Value]:
@@ -60,13 +85,24 @@ def jax_function(partition: Partition, known: Known) -> Callable[..., list[Any]]
     return function
 
 
-def lower(partition: Partition, sizes: Mapping[str, int], known: Known, platform: str, precision: str = "highest") -> str:
+def lower(
+    partition: Partition,
+    sizes: Mapping[str, int],
+    known: Known,
+    platform: str,
+    precision: str = "highest",
+    shapes: Mapping[Value, tuple[int, ...]] = MappingProxyType({}),
+) -> str:
     """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `jax_function`.
 
-    Raises RuntimeException naming the node that does not fit, and KeyError for a dimension without a size.
+    `shapes` has the shapes of inputs for which sizes are not enough. Raises RuntimeException naming the node that does not fit,
+    and KeyError for a dimension without a size.
     """
     values = (*operands_of(partition), *partition.inputs)
-    operands = [jax.ShapeDtypeStruct(_shape(v, sizes), dtypes.to_numpy(v.dtype or "float32")) for v in values]
+    operands = [
+        jax.ShapeDtypeStruct(shapes[v] if v in shapes else _shape(v, sizes), dtypes.to_numpy(v.dtype or "float32"))
+        for v in values
+    ]
     with jax.enable_x64(True), jax.default_matmul_precision(precision):
         function = jax.jit(jax_function(partition, known), keep_unused=True)
         return str(function.trace(*operands).lower(lowering_platforms=(platform,)).as_text())
@@ -81,18 +117,43 @@ def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -> Lowered:
     """Lower all partitions of a model. Open dimensions have the sizes of `feeds.npz` beside it, those of `dims`, or `size`."""
-    plan = ort_lite.plan(str(path), [XLAExecutionProvider, "CPUExecutionProvider"])
-    mine = [part for part in plan.assignment.partitions if part.provider.name == XLAExecutionProvider.name]
+    plan = ort_lite.plan(str(path), [XLAExecutionProvider, CPU])
     feeds = dict(np.load(path.parent / FEEDS)) if (path.parent / FEEDS).is_file() else {}
-    given = {**sizes_of(plan.assignment.graph.inputs, feeds), **dims}
+    partitions = _own(plan.assignment)
+    sizes = dict.fromkeys((found.name for one in partitions for v in one.inputs for found in symbols(v.shape or ())), size)
+    sizes |= sizes_of(plan.assignment.graph.inputs, feeds) | dict(dims)
+    unknown = any(value.shape is None for one in partitions for value in one.inputs)
+    if unknown and feeds:
+        return _lower_seen(path, platform, feeds)
     known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
-    operations = 0
-    for partition in mine:
-        open_dims = {found.name for value in partition.inputs for found in symbols(value.shape or ())}
-        text = lower(partition, {**dict.fromkeys(open_dims, size), **given}, known, platform)
-        operations += text.count("stablehlo.") + text.count("chlo.")
-    nodes = [place.provider for place in plan.assignment.placements.values()]
-    return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(mine), operations)
+    texts = [lower(one, sizes, known, platform) for one in partitions]
+    return _counted(plan.assignment, texts)
+
+
+def _lower_seen(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
+    """Run a model on JAX's CPU device, and lower its partitions with the shapes and contents that their inputs have there."""
+    session = ort_lite.InferenceSession(str(path), providers=[Recorder, CPU])
+    session.run(None, {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in feeds.items()})
+    assignment = session.explain().assignment
+    partitions = _own(assignment)
+    texts = []
+    for one in partitions:
+        inputs = one.provider.seen.get(one) if isinstance(one.provider, Recorder) else None
+        if inputs is not None:
+            given = dict(zip(one.inputs, inputs, strict=True))
+            known = {value: np.asarray(given[value]) for value in one.inputs if value in one.host_values}
+            texts.append(lower(one, {}, known, platform, shapes={value: x.shape for value, x in given.items()}))
+    return _counted(assignment, texts, len(partitions) - len(texts))
+
+
+def _own(assignment: Assignment) -> list[Partition]:
+    return [one for one in assignment.partitions if one.provider.name == XLAExecutionProvider.name]
+
+
+def _counted(assignment: Assignment, texts: Sequence[str], unreached: int = 0) -> Lowered:
+    nodes = [place.provider for place in assignment.placements.values()]
+    operations = sum(text.count("stablehlo.") + text.count("chlo.") for text in texts)
+    return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(texts) + unreached, operations, unreached)
 
 
 def sizes_of(inputs: Iterable[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
@@ -121,6 +182,8 @@ def describe(path: Path, platform: str, dims: Mapping[str, int], size: int) -> t
     except (OrtLiteError, KeyError, NotImplementedError) as error:
         return False, f"{path}: not lowered: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     counts = f"{found.nodes} of {found.of} nodes, {found.partitions} partitions, {found.operations} operations"
+    if found.unreached:
+        counts += f", {found.unreached} partitions not lowered because the feeds do not reach them"
     return True, f"{path}: {counts}, {perf_counter() - begin:.1f} s"
 
 

@@ -14,7 +14,7 @@ from ort_lite.graph import Node, Value
 from ort_lite.inference import Inference, Info
 from ort_lite.provider import Partition
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, as_symbol, evaluate, symbols
+from ort_lite.shapes import Call, Dim, as_symbol, atoms, evaluate, symbols
 from ort_lite_xla.along import Mixed, PaddedDims, Sizes
 from ort_lite_xla.contents import SIZES
 from ort_lite_xla.registry import PaddingMask, find
@@ -197,6 +197,8 @@ class _Analysis:
             return name
         top = self.padded[name]
         low = _smallest(top)
+        if others and any(isinstance(atom, Call) and atom.op == "max" for atom in atoms([dim])):
+            raise _Unpaddable([max(open_names, key=self.sizes.__getitem__)])  # a cache with room, which is not copied then
         if others or top - low > SEARCHED:
             raise _Unpaddable(open_names)
         results = [evaluate(dim, {**self.sizes, name: size}) for size in range(low, top + 1)]

@@ -14,6 +14,7 @@ from ort_lite.provider import Partition
 from ort_lite.provider.compiled import Holdings
 from ort_lite.provider.plan_cache import PlanCache
 from ort_lite.record import Record
+from ort_lite_xla.aliases import find_aliases, usable_aliases
 from ort_lite_xla.completion import Completion, InFlight, device_error
 from ort_lite_xla.contents import collect_contents
 from ort_lite_xla.executables import Counts, ExecutableStore, XlaSettings, lower
@@ -70,13 +71,14 @@ class HostBorder(NamedTuple):
 class ShapeBinding(Record):
     """The binding of one set of shapes to an XlaExecutable, with the programs that pad its operands and cut its results.
 
-    `sizes` has the true sizes of padded symbols, on the device.
+    `sizes` has the true sizes of padded symbols, on the device. An output can be computed in each of the inputs `reusable`.
     """
 
     key: Hashable
     shapes: tuple[Shape, ...]
     plan: Padding
     sizes: jax.Array
+    reusable: frozenset[int]
     ends: tuple[tuple[int | None, ...], ...] = ()
     pad: Border | HostBorder | None = None
 
@@ -92,7 +94,7 @@ class XlaProgram:
         self._given = [k for k, value in enumerate(partition.inputs) if value not in host]
         self._weights = Weights(partition, settings)
         self.absorbed = [value for value in self._weights.values if value not in self._needed]
-        self.aliases = _aliases(partition)
+        self.aliases = find_aliases(partition)
         self._told = size_contents(partition) if settings.buckets else {}
         self._outline = outline(partition, frozenset(self.absorbed))
         self._bound: PlanCache[ShapeBinding] = PlanCache(4 * settings.cached_shapes)
@@ -143,17 +145,18 @@ class XlaProgram:
 
     def _bind(self, shapes: tuple[Shape, ...], statics: tuple[bytes, ...], inputs: Sequence[Any]) -> ShapeBinding:
         """Choose buckets for these shapes."""
-        values = self._partition.inputs
-        sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
-        plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
-        if sizes is None or not plan.buckets:
-            return ShapeBinding((shapes, statics), shapes, EXACT, self._on_device([]))
+        values, buckets = self._partition.inputs, self._settings.buckets and not statics
+        sizes = input_sizes(values, shapes) or {}
+        plan = padding(self._partition, self._told, sizes) if buckets else EXACT
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
+        reusable = usable_aliases(self._partition, self.aliases, shapes, sizes, plan)
+        if not plan.buckets:
+            return ShapeBinding((shapes, statics), shapes, EXACT, self._on_device([]), reusable)
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
         given = [(inputs[k], wide[k]) for k in self._given]
         pad = self._border("pad", _pad, [x for x, _ in given], [shape for _, shape in given])
         sizes_there = self._on_device([sizes[name] for name in plan.buckets])
-        return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, sizes_there, ends, pad)
+        return ShapeBinding(("bucket", wide, tuple(plan.buckets)), wide, plan, sizes_there, reusable, ends, pad)
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return put(np.array(sizes, np.int32), self._settings.device)
@@ -173,9 +176,8 @@ class XlaProgram:
         return Border(places, compiled)
 
     def _useful(self, donated: frozenset[int], bound: ShapeBinding) -> tuple[int, ...]:
-        """Return which donated inputs, among those on the device, an output can be computed in. A bucket's program has none."""
-        found = [] if bound.plan.buckets else [k for k in self.aliases.values() if k in donated]
-        return tuple(sorted(self._given.index(k) for k in found))
+        """Return which donated inputs, among those on the device, an output can be computed in."""
+        return tuple(sorted(self._given.index(k) for k in donated & bound.reusable))
 
     # Compiling
 
@@ -241,14 +243,18 @@ class XlaProgram:
         return [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
 
     def _cut(self, executable: XlaExecutable, bound: ShapeBinding, results: list[Any]) -> None:
-        ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
-        shapes = [
-            tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True))
-            for x, e in zip(results, ends, strict=True)
-        ]
-        cut = self._cuts.get((bound.key, bound.ends), lambda: self._border("cut", _cut, results, shapes))
+        cut = self._cuts.get(
+            (bound.key, bound.ends), lambda: self._border("cut", _cut, results, _cut_shapes(executable, bound, results))
+        )
         if cut is not None:
             cut(results)
+
+
+def _cut_shapes(executable: XlaExecutable, bound: ShapeBinding, results: Sequence[Any]) -> list[Shape]:
+    ends = [ends for ends, part in zip(bound.ends, executable.plan, strict=True) if isinstance(part, int)]
+    return [
+        tuple(n if end is None else end for n, end in zip(x.shape, e, strict=True)) for x, e in zip(results, ends, strict=True)
+    ]
 
 
 def _pad(x: Any, shape: Shape) -> Any:
@@ -263,20 +269,6 @@ def _each(change: Any, shapes: Sequence[Shape], *values: Any) -> list[Any]:
     return [change(x, shape) for x, shape in zip(values, shapes, strict=True)]
 
 
-def _aliases(partition: Partition) -> dict[int, int]:
-    """Return an input for each output of the same type that has one left, both in order, as XLA assigns them."""
-    left = [k for k, value in enumerate(partition.inputs) if value not in partition.host_values and value.shape is not None]
-    found: dict[int, int] = {}
-    for k, value in enumerate(partition.outputs):
-        same = (
-            None if value in partition.host_values else next((i for i in left if partition.inputs[i].type == value.type), None)
-        )
-        if same is not None:
-            found[k] = same
-            left.remove(same)
-    return found
-
-
 def _memory(device: jax.Device) -> dict[str, int]:
     """Return the bytes that the process uses on the device, now and at most; nothing if JAX does not count them, as on the CPU."""
     counted = device.memory_stats() or {}
@@ -286,5 +278,4 @@ def _memory(device: jax.Device) -> dict[str, int]:
 
 def _widen(value: Value, shape: Shape, plan: Padding) -> Shape:
     """Return the shape with padded symbols at their buckets."""
-    assert value.shape is not None, "input_sizes saw it"
-    return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))
+    return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape or shape, shape, strict=True))

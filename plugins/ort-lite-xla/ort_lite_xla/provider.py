@@ -7,6 +7,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.provider import (
     Capability,
+    CompiledPartition,
     Device,
     ExecutionProvider,
     GraphView,
@@ -19,7 +20,6 @@ from ort_lite_xla.devices import KINDS, device_kind, devices, find_device
 
 if TYPE_CHECKING:
     from ort_lite_xla.profiler import DeviceRecording
-    from ort_lite_xla.program import XlaProgram
     from ort_lite_xla.transfer import XlaTransfer
 
 PRECISIONS = ("float32", "tf32", "bf16")
@@ -95,7 +95,7 @@ class XLAExecutionProvider(ExecutionProvider):
         for node in graph:
             yield misfit(node, seen) or Capability([node], minimum=self._options["minimum"])
 
-    def compile(self, partitions: Sequence[Partition]) -> "list[XlaProgram]":
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         """Copy the weights to the device. Programs are compiled at the first run of each shape, when it is known."""
         from ort_lite_xla.executables import ExecutableStore, XlaSettings
         from ort_lite_xla.program import XlaProgram

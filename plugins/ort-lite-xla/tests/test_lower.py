@@ -105,3 +105,17 @@ def test_a_folder_has_a_line_for_each_model(tmp_path: Path, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert "second.onnx: not lowered: RuntimeException: MatMul 'MatMul_0'" in lines[3]
     assert "third.onnx: not lowered: " in lines[-1]
+
+
+def test_shapes_that_do_not_follow_are_those_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rank of `a` depends on an input. The other branch does not run, so that nobody knows the shapes in it."""
+    text = """(bool c, float[N,1] x) => (float[K] y) {
+        a = If (c) <then_branch = t () => (float[K] s) { f = Neg(x) s = Squeeze(f) },
+                    else_branch = e () => (float[L,M] u) { u = Neg(x) }>
+        y = Exp(a) }"""
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}'), tmp_path / "first.onnx")
+    np.savez(tmp_path / "feeds.npz", c=np.array(True), x=np.zeros((3, 1), np.float32))
+    assert main([str(tmp_path)]) == 0
+    line = capsys.readouterr().out
+    assert "3 partitions, " in line
+    assert "1 partitions not lowered because the feeds do not reach them" in line

@@ -66,8 +66,8 @@ def dynamic_quantize_linear(op: XlaOp, x: Array) -> tuple[Array, Array, Array]:
     The scale is 1 if all values are 0.
     """
     low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
-    scale = jnp.where(high == low, np.float32(1), (high - low) / np.float32(255))
-    zero = jnp.clip(jnp.round(-low / scale), 0, 255)
+    scale = jnp.where(high == low, np.float32(1), quotient(high - low, np.float32(255)))
+    zero = jnp.clip(jnp.round(quotient(-low, scale)), 0, 255)
     levels = jnp.clip(jnp.round(quotient(x, scale)) + zero, 0, 255)
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
@@ -177,7 +177,7 @@ def qlinear_conv(
     trailing = [1] * (y.ndim - 2)
     y = y if b is None else y + b.reshape(-1, *trailing)
     scale = w_scale.reshape(()) if w_scale.size == 1 else w_scale.reshape(-1, *trailing)
-    factor = x_scale.reshape(()) * scale / y_scale.reshape(())
+    factor = quotient(x_scale.reshape(()) * scale, y_scale.reshape(()))
     return _saturate(jnp.round(y.astype(np.float32) * factor) + y_zero.reshape(()).astype(np.float32), y_zero.dtype)
 
 
