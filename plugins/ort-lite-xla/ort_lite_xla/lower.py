@@ -124,13 +124,13 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
     sizes |= sizes_of(plan.assignment.graph.inputs, feeds) | dict(dims)
     unknown = any(value.shape is None for one in partitions for value in one.inputs)
     if unknown and feeds:
-        return _lower_seen(path, platform, feeds)
+        return _lower_run(path, platform, feeds)
     known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
     texts = [lower(one, sizes, known, platform) for one in partitions]
-    return _counted(plan.assignment, texts)
+    return _count(plan.assignment, texts)
 
 
-def _lower_seen(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
+def _lower_run(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
     """Run a model on JAX's CPU device, and lower its partitions with the shapes and contents that their inputs have there."""
     session = ort_lite.InferenceSession(str(path), providers=[Recorder, CPU])
     session.run(None, {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in feeds.items()})
@@ -143,14 +143,14 @@ def _lower_seen(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
             given = dict(zip(one.inputs, inputs, strict=True))
             known = {value: np.asarray(given[value]) for value in one.inputs if value in one.host_values}
             texts.append(lower(one, {}, known, platform, shapes={value: x.shape for value, x in given.items()}))
-    return _counted(assignment, texts, len(partitions) - len(texts))
+    return _count(assignment, texts, len(partitions) - len(texts))
 
 
 def _own(assignment: Assignment) -> list[Partition]:
     return [one for one in assignment.partitions if one.provider.name == XLAExecutionProvider.name]
 
 
-def _counted(assignment: Assignment, texts: Sequence[str], unreached: int = 0) -> Lowered:
+def _count(assignment: Assignment, texts: Sequence[str], unreached: int = 0) -> Lowered:
     nodes = [place.provider for place in assignment.placements.values()]
     operations = sum(text.count("stablehlo.") + text.count("chlo.") for text in texts)
     return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(texts) + unreached, operations, unreached)
