@@ -31,5 +31,5 @@ def test_inside(names: tuple[str, ...], version: str) -> None:
     assert done.stdout.strip() == version
     files = [f"plugins/ort-lite-ep/tests/test_{name}_inside.py" for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.no_skips", "-p", "no:cacheprovider", *files]
-    done = subprocess.run(command, env=environment(version), cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, env=environment(version), cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
