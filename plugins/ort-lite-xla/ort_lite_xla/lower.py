@@ -118,7 +118,7 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
     """Lower all partitions of a model. Open dimensions have the sizes of `feeds.npz` beside it, those of `dims`, or `size`."""
     plan = ort_lite.plan(str(path), [XLAExecutionProvider, CPU])
     feeds = dict(np.load(path.parent / FEEDS)) if (path.parent / FEEDS).is_file() else {}
-    partitions = _own(plan.assignment.partitions)
+    partitions = _own(plan)
     sizes = dict.fromkeys((found.name for one in partitions for v in one.inputs for found in symbols(v.shape or ())), size)
     sizes |= sizes_of(plan.assignment.graph.inputs, feeds) | dict(dims)
     unknown = any(value.shape is None for one in partitions for value in one.inputs)
@@ -126,15 +126,15 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
         return _lower_run(path, platform, feeds)
     known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
     texts = [lower(one, sizes, known, platform) for one in partitions]
-    return _count([place.provider for place in plan.assignment.placements.values()], texts)
+    return _count(plan, texts)
 
 
 def _lower_run(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
     """Run a model on JAX's CPU device, and lower its partitions with the shapes and contents that their inputs have there."""
     session = ort_lite.InferenceSession(str(path), providers=[Recorder, CPU])
     session.run(None, {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in feeds.items()})
-    assignment = session.explain().assignment
-    partitions = _own(assignment.partitions)
+    plan = session.explain()
+    partitions = _own(plan)
     texts = []
     for one in partitions:
         inputs = one.provider.seen.get(one) if isinstance(one.provider, Recorder) else None
@@ -142,16 +142,15 @@ def _lower_run(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
             given = dict(zip(one.inputs, inputs, strict=True))
             known = {value: np.asarray(given[value]) for value in one.inputs if value in one.host_values}
             texts.append(lower(one, {}, known, platform, shapes={value: x.shape for value, x in given.items()}))
-    nodes = [place.provider for place in assignment.placements.values()]
-    return _count(nodes, texts, len(partitions) - len(texts))
+    return _count(plan, texts, len(partitions) - len(texts))
 
 
-def _own(partitions: Iterable[Partition]) -> list[Partition]:
-    return [one for one in partitions if one.provider.name == XLAExecutionProvider.name]
+def _own(plan: ort_lite.Explanation) -> list[Partition]:
+    return [one for one in plan.assignment.partitions if one.provider.name == XLAExecutionProvider.name]
 
 
-def _count(nodes: Sequence[str], texts: Sequence[str], unreached: int = 0) -> Lowered:
-    """Count what was lowered. `nodes` are the names of the nodes' providers."""
+def _count(plan: ort_lite.Explanation, texts: Sequence[str], unreached: int = 0) -> Lowered:
+    nodes = [place.provider for place in plan.assignment.placements.values()]
     operations = sum(text.count("stablehlo.") + text.count("chlo.") for text in texts)
     return Lowered(nodes.count(XLAExecutionProvider.name), len(nodes), len(texts) + unreached, operations, unreached)
 
