@@ -176,11 +176,6 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         attribute("coordinate_transformation_mode", "tf_crop_and_resize"),
     ),
     _defect(
-        "Resize",
-        "applies exclude_outside of tf_half_pixel_for_nn to axes that keep their size",
-        both(attribute("exclude_outside", 1), attribute("coordinate_transformation_mode", "tf_half_pixel_for_nn")),
-    ),
-    _defect(
         "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
     ),
     _defect("Resize", "smooths int8 as uint8, which loses negative numbers", both(attribute("antialias", 1), dtype(0, "int8"))),

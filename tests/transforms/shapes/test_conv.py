@@ -55,7 +55,13 @@ def test_a_causal_convolution_keeps_a_state() -> None:
     assert text(found[1]) == "float32[B, 8, 6]"
 
 
-@pytest.mark.parametrize("more", [{"channels_last": 1}, {"state_update_capacity": 2}, {"state_channels_last": 0}])
+def test_a_causal_convolution_of_channels_in_the_last_axis_has_the_shape_of_its_input() -> None:
+    x, w = tensor("float32", "B", "L", 8), tensor("float32", 8, 1, 4)
+    found = infer("CausalConvWithState", x, w, outputs=2, domain="com.microsoft", channels_last=1)
+    assert text(found[0]) == "float32[B, L, 8]"
+
+
+@pytest.mark.parametrize("more", [{"state_update_capacity": 2}, {"state_channels_last": 0}])
 def test_shapes_of_a_causal_convolution_of_another_layout_are_left_open(more: dict[str, Any]) -> None:
     x, w = tensor("float32", "B", "L", 8), tensor("float32", 8, 1, 4)
     found = infer("CausalConvWithState", x, w, outputs=3, domain="com.microsoft", **more)

@@ -58,7 +58,7 @@ def test_hashes_of_an_unknown_rank_have_the_type_that_their_sign_asks_for(positi
         ("BiasDropout", [tensor("float32", "B", 4), tensor("float32", 4)], 2, ["float32[B, 4]", "bool[B, 4]"]),
         ("IsAllFinite", [tensor("float32", "B", 4)], 1, ["bool[]"]),
         ("GemmFastGelu", [tensor("float32", "B", 4), tensor("float32", 4, 5)], 1, ["float32[B, 5]"]),
-        ("BifurcationDetector", [tensor("int64", "S")] * 2, 2, ["int64[y0#1]", "int64[1]"]),
+        ("BifurcationDetector", [tensor("int64", "S")] * 2 + [tensor("int64", 1)], 2, ["int64[y0#1]", "int64[1]"]),
     ],
 )
 def test_others(op_type: str, inputs: list[Any], outputs: int, wanted: list[str]) -> None:
