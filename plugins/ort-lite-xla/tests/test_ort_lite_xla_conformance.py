@@ -13,8 +13,8 @@ UNCLAIMED = {"GlobalLpPool", "Range", "SimplifiedLayerNormalization"}
 """They have no node tests (test_beside_cpu.py has some), or one whose first input would have to be a constant."""
 
 KEPT = {"argmax_default_axis_example", "argmin_default_axis_example"}
-"""Compiled for each shape, because the axis is open: JAX keeps the traces of all of them, in caches of its own, as the README says. What
-ran before decides whether they are enough to be seen.
+"""Compiled for each shape, because the axis is open: JAX keeps the traces of all of them, in caches of its own, as the README says.
+What ran before decides whether they are enough to be seen.
 """
 
 
