@@ -131,7 +131,7 @@ def registrations() -> dict[str, list[OperatorRegistration]]:
     return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
 
 
-def find(node: "Node", dtype_of: "DtypeOf" = lambda value: value.dtype) -> OperatorRegistration | None:
+def find(node: "Node", dtype_of: DtypeOf = lambda value: value.dtype) -> OperatorRegistration | None:
     """The registration that serves the node; imports its family on first use.
 
     Of an operator with a family for strings, that one serves nodes with an input or output of strings; of one with a family

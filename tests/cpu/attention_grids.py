@@ -22,9 +22,7 @@ def _new_rows(form: str, rows: int) -> tuple[int, int, int]:
     return new, total, total + 8 if room == "room" else total - new
 
 
-def _grouped_fits(
-    form: str, dtype: str, batch: int, rows: int, heads: tuple[int, int], size: int, packed: bool, rotary: int, *others: Any
-) -> bool:
+def _grouped_fits(form: str, batch: int, rows: int, heads: tuple[int, int], size: int, rotary: int, **others: Any) -> bool:
     new, total, before = _new_rows(form, rows)
     if form.startswith("rows") and batch > 1:
         return False
@@ -115,7 +113,7 @@ def grouped_codes(
     return Case(inputs, attributes | {"kv_cache_bit_width": bits}, [dtype, stored, stored], 0.1, ends=ends)
 
 
-def _multi_head_fits(form: str, batch: int, rows: int, heads: int, size: int, *others: Any) -> bool:
+def _multi_head_fits(form: str, batch: int, rows: int, heads: int, size: int, **others: Any) -> bool:
     new = 1 if form == "past" else rows
     return batch * heads * new * (rows + 1) <= MOST_SCORES and batch * heads * rows * size <= MOST_NUMBERS
 

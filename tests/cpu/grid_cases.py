@@ -33,11 +33,15 @@ class Case(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The values of each parameter. `fits` tells which go together, `make` makes a case of them with random numbers."""
+    """The values of each parameter. `fits` takes them by name and tells which go together; `make` draws a case of them."""
 
     values: Mapping[str, Sequence[Any]]
     make: Callable[..., Case]
-    fits: Callable[..., bool] = lambda *parameters: True
+    fits: Callable[..., bool] = lambda **parameters: True
+
+    def admits(self, parameters: Parameters) -> bool:
+        """Return True if the values go together."""
+        return self.fits(**dict(zip(self.values, parameters, strict=True)))
 
 
 def normal(rng: np.random.Generator, dtype: str, *shape: int) -> Array:
@@ -55,7 +59,7 @@ def _pool(dtype: str) -> Array:
 
 def every(grid: Grid) -> Iterator[Parameters]:
     """Yield all parameters that go together."""
-    return (one for one in itertools.product(*grid.values.values()) if grid.fits(*one))
+    return (one for one in itertools.product(*grid.values.values()) if grid.admits(one))
 
 
 def covering(grid: Grid, strength: int) -> Iterator[Parameters]:
@@ -86,7 +90,7 @@ def _fill(
     best, most, fitting = None, -1, 0
     for _ in range(400):
         row = [given.get(k, int(rng.integers(0, n))) for k, n in enumerate(sizes)]
-        if not grid.fits(*_take(grid, row)):
+        if not grid.admits(_take(grid, row)):
             continue
         fitting += 1
         if (new := len(wanted & _parts(row, groups))) > most:

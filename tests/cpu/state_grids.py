@@ -10,19 +10,11 @@ from tests.cpu.grid_cases import Case, Grid, normal
 
 
 def _delta_fits(
-    rule: str,
-    dtype: str,
-    gates: str,
-    form: str,
-    rows: int,
-    heads: tuple[int, int],
-    sizes: Any,
-    act: str,
-    stateful: bool,
-    kept: int,
+    update_rule: str, dtype: str, gates: str, form: str, gate_activation: str, stateful: bool, **others: Any
 ) -> bool:
     """Return True if the gates have a type that goes with the queries', and offsets or a state tell the number of requests."""
-    return gates in ("float32", dtype) and (stateful or form == "ragged") and (act == "none" or "gated" in rule)
+    known = stateful or form == "ragged"
+    return gates in ("float32", dtype) and known and (gate_activation == "none" or "gated" in update_rule)
 
 
 def delta_net(

@@ -13,21 +13,7 @@ from tests.cpu.operators.test_gather_blocks import operands as blocks_of
 from tests.cpu.operators.test_matmul_n_bits import operands as weights_of
 
 
-def _weights_fit(
-    bits: int,
-    dtype: str,
-    batch: tuple[int, ...],
-    m: int,
-    n: int,
-    k: int,
-    size: int,
-    zeros: str,
-    level: int,
-    groups: str,
-    biased: bool,
-    flat: bool,
-    fed: str,
-) -> bool:
+def _weights_fit(bits: int, zeros: str, level: int, groups: str, fed: str, **others: Any) -> bool:
     """Return True for forms that onnxruntime takes, and in which it does not ignore the zero points."""
     if (zeros == "floats" and bits == 8) or (groups and bits != 4):
         return False
@@ -76,7 +62,7 @@ def weights(
     return Case(inputs, attributes, [dtype], atol, 1e-3 if dtype == "float16" else 1e-5, given)
 
 
-def _gathered_fits(dtype: str, bits: int, shape: tuple[int, ...], size: int, axis: int, along: int, *others: Any) -> bool:
+def _gathered_fits(dtype: str, bits: int, shape: tuple[int, ...], axis: int, along: int, **others: Any) -> bool:
     rank = len(shape)
     if max(axis, along) >= rank or min(axis, along) < -rank:
         return False
@@ -127,7 +113,7 @@ def experts(
     return Case(inputs, attributes, [dtype], 5e-5 if dtype == "float32" else 2e-2, 1e-3)
 
 
-def _quantized_fits(tokens: tuple[int, ...], bits: int, size: int, zeros: bool, *others: Any) -> bool:
+def _quantized_fits(bits: int, zeros: bool, **others: Any) -> bool:
     return bits != 2 or zeros
 
 
@@ -214,7 +200,7 @@ EXPERTS = Grid(
         "biased": (False, True),
     },
     experts,
-    lambda tokens, count, k, *others: k <= count,
+    lambda count, k, **others: k <= count,
 )
 QUANTIZED_EXPERTS = Grid(
     {

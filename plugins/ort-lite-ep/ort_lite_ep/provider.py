@@ -116,12 +116,12 @@ class HostedProvider:
     def _claim(self, read: HostGraph, parent: HostGraph | None) -> list[list[int]]:
         if parent is not None and self._takes_all(parent):
             return []
-        assignment = self._assign(read, "" if parent is None else self._kept_body(parent))
+        assignment = self._assign(read, "" if parent is None else self._reason_to_stay(parent))
         partitions = [p for p in assignment.levels[0].partitions if p.provider is self.provider]
         self._note(read.model.graph, assignment, partitions)
         return [[read.addresses[node] for node in partition.nodes] for partition in partitions]
 
-    def _kept_body(self, parent: HostGraph) -> str:
+    def _reason_to_stay(self, parent: HostGraph) -> str:
         """Return the reason why all nodes of a body stay with onnxruntime, or ""."""
         if any(node.operator in _INLINED for node in parent.model.graph):
             return (

@@ -176,108 +176,92 @@ def _for_each(x: Tensor | None, groups: int) -> Dim:
     return floordiv(x.shape[2], groups)
 
 
+class CausalSizes(NamedTuple):
+    """The sizes of a causal convolution: of x, the taps of a channel, and the steps between two of them."""
+
+    batch: int
+    channels: int
+    length: int
+    taps: int
+    dilation: int
+
+
 @native(fastmath=REDUCE)
 @extents(
-    x="batch * channels * length",
-    w="channels * taps",
-    bias="channels",
-    past="batch * channels * (taps - 1) * dilation",
-    y="batch * channels * length",
-    state="batch * channels * (taps - 1) * dilation",
+    x="g.batch * g.channels * g.length",
+    w="g.channels * g.taps",
+    bias="g.channels",
+    past="g.batch * g.channels * (g.taps - 1) * g.dilation",
+    y="g.batch * g.channels * g.length",
+    state="g.batch * g.channels * (g.taps - 1) * g.dilation",
 )
 def causal_conv(
-    x: Ptr,
-    w: Ptr,
-    bias: Ptr,
-    past: Ptr,
-    y: Ptr,
-    state: Ptr,
-    batch: int,
-    channels: int,
-    length: int,
-    taps: int,
-    dilation: int,
-    silu: Static,
-    part: int,
-    parts: int,
+    x: Ptr, w: Ptr, bias: Ptr, past: Ptr, y: Ptr, state: Ptr, g: CausalSizes, silu: Static, part: int, parts: int
 ) -> int:
     """y[b, c, i] = bias[c] + sum of w[c, j] * p[b, c, i + j * dilation], p being the past and then x; silu: times its sigmoid.
 
     The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The dilation is 1 or more, which the operator
     checks. Spec: ONNX CausalConvWithState-27.
     """
-    before = (taps - 1) * dilation
-    for row in span(batch * channels, part, parts):
-        c, p, s = row % channels, row * length, row * before
-        for i in range(length):
+    before = (g.taps - 1) * g.dilation
+    for row in span(g.batch * g.channels, part, parts):
+        c, p, s = row % g.channels, row * g.length, row * before
+        for i in range(g.length):
             y[p + i] = like(y, 0) if null(bias) else bias[c]
-        for j in range(taps):
-            missing = before - j * dilation
+        for j in range(g.taps):
+            missing = before - j * g.dilation
             if not null(past):
-                for i in range(imin(missing, length)):
-                    y[p + i] += w[c * taps + j] * past[s + i + j * dilation]
-            for i in range(missing, length):
-                y[p + i] += w[c * taps + j] * x[p + i - missing]
+                for i in range(imin(missing, g.length)):
+                    y[p + i] += w[c * g.taps + j] * past[s + i + j * g.dilation]
+            for i in range(missing, g.length):
+                y[p + i] += w[c * g.taps + j] * x[p + i - missing]
         if silu:
-            for i in range(length):
+            for i in range(g.length):
                 y[p + i] *= sigmoid(y[p + i])
         if not null(state):
-            kept = before - imin(before, length)
+            kept = before - imin(before, g.length)
             for i in range(kept):
-                state[s + i] = like(y, 0) if null(past) else past[s + i + length]
+                state[s + i] = like(y, 0) if null(past) else past[s + i + g.length]
             for i in range(kept, before):
-                state[s + i] = x[p + i + length - before]
+                state[s + i] = x[p + i + g.length - before]
     return OK
 
 
 @native(fastmath=REDUCE)
 @extents(
-    x="batch * channels * length",
-    w="channels * taps",
-    bias="channels",
-    past="batch * channels * (taps - 1) * dilation",
-    y="batch * channels * length",
-    state="batch * channels * (taps - 1) * dilation",
+    x="g.batch * g.channels * g.length",
+    w="g.channels * g.taps",
+    bias="g.channels",
+    past="g.batch * g.channels * (g.taps - 1) * g.dilation",
+    y="g.batch * g.channels * g.length",
+    state="g.batch * g.channels * (g.taps - 1) * g.dilation",
 )
 def causal_conv_rows(
-    x: Ptr,
-    w: Ptr,
-    bias: Ptr,
-    past: Ptr,
-    y: Ptr,
-    state: Ptr,
-    batch: int,
-    channels: int,
-    length: int,
-    taps: int,
-    dilation: int,
-    silu: Static,
-    part: int,
-    parts: int,
+    x: Ptr, w: Ptr, bias: Ptr, past: Ptr, y: Ptr, state: Ptr, g: CausalSizes, silu: Static, part: int, parts: int
 ) -> int:
     """Compute `causal_conv` of x and y (batch, length, channels), states (batch, steps, channels), and w (taps, channels)."""
-    before = (taps - 1) * dilation
-    for row in span(batch * length, part, parts):
-        b, i, p = row // length, row % length, row * channels
-        for c in range(channels):
+    before = (g.taps - 1) * g.dilation
+    for row in span(g.batch * g.length, part, parts):
+        b, i, p = row // g.length, row % g.length, row * g.channels
+        for c in range(g.channels):
             y[p + c] = like(y, 0) if null(bias) else bias[c]
-        for j in range(taps):
-            at, tap = i - before + j * dilation, j * channels
+        for j in range(g.taps):
+            at, tap = i - before + j * g.dilation, j * g.channels
             if at >= 0:
-                for c in range(channels):
-                    y[p + c] += w[tap + c] * x[(b * length + at) * channels + c]
+                for c in range(g.channels):
+                    y[p + c] += w[tap + c] * x[(b * g.length + at) * g.channels + c]
             elif not null(past):
-                for c in range(channels):
-                    y[p + c] += w[tap + c] * past[((b + 1) * before + at) * channels + c]
+                for c in range(g.channels):
+                    y[p + c] += w[tap + c] * past[((b + 1) * before + at) * g.channels + c]
         if silu:
-            for c in range(channels):
+            for c in range(g.channels):
                 y[p + c] *= sigmoid(y[p + c])
     if not null(state):
-        for row in span(batch * before, part, parts):
-            b, at = row // before, row % before + length - before
-            for c in range(channels):
-                earlier = like(y, 0) if null(past) or at >= 0 else past[(row + length) * channels + c]
-                state[row * channels + c] = x[(b * length + at) * channels + c] if at >= 0 else earlier
+        for row in span(g.batch * before, part, parts):
+            b, at = row // before, row % before + g.length - before
+            for c in range(g.channels):
+                earlier = like(y, 0) if null(past) or at >= 0 else past[(row + g.length) * g.channels + c]
+                state[row * g.channels + c] = x[(b * g.length + at) * g.channels + c] if at >= 0 else earlier
     return OK
 
 
@@ -326,9 +310,9 @@ def causal_conv_with_state(op: NodeLowering) -> None:
             past.shape, (batch, before, channels) if last else (batch, channels, before), "the past does not fit the kernels"
         )
     operands = [x, _taps_first(op) if last else w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
-    sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": taps}
+    sizes: Any = (batch, channels, length, taps, dilation)
     work = linear_work(x.size * taps, TAP) + linear_work(batch * channels, CHANNEL)
-    op.emit(causal_conv_rows if last else causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=work)
+    op.emit(causal_conv_rows if last else causal_conv, operands, g=CausalSizes(*sizes), silu=kind != "none", work=work)
 
 
 def _taps_first(op: NodeLowering) -> Tensor:

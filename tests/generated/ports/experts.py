@@ -24,14 +24,14 @@ def _activated(x: Array, how: dict[str, Any]) -> Array:
     if kind == "gelu":
         return np.asarray(x / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))))
     if kind != "swiglu":
-        raise NotImplementedError(kind)
+        raise NotImplementedError(f"activation {kind!r}")  # onnxruntime has no other kinds
     alpha, beta, limit = how.get("activation_alpha", 1.0), how.get("activation_beta", 0.0), how.get("swiglu_limit", np.inf)
     gate, value = np.minimum(x[..., ::2], limit), np.clip(x[..., 1::2], -limit, limit)
     return np.asarray(gate / (1 + np.exp(-alpha * gate)) * (value + beta))
 
 
 def _narrow(x: Array) -> Array:
-    """What lies between two layers is float32, which may overflow."""
+    """Round to float32, the type between two layers, which may overflow."""
     return rounded(x.astype(np.float32).astype(np.float64))
 
 
@@ -79,7 +79,7 @@ def quantized_moe(x: Array, logits: Array, *more: Any, **how: Any) -> Array:
     """Shares are those of the chosen experts, or the router's weights."""
     inputs = [x, logits, *more, *[None] * (13 - len(more))]
     if any(inputs[index] is not None for index in (8, 9, 10, 13)):
-        raise NotImplementedError("a third layer")
+        raise NotImplementedError("a third layer")  # onnxruntime refuses it on a CPU
     bits, size = how.get("expert_weight_bits", 4), how.get("block_size", 0)
     w1, w2 = (_decoded(inputs[at], inputs[at + 1], inputs[zeros], bits, size) for at, zeros in ((2, 11), (5, 12)))
     chosen = _chosen(logits, how.get("k", 1))

@@ -65,7 +65,7 @@ def _gathered(x: Array, forest: _Forest, outputs: int, gather: Callable[[float, 
 
 @port("TreeEnsembleRegressor", domain=ML)
 def tree_ensemble_regressor(x: Array, **how: Any) -> Array:
-    """Of several targets, one that no leaf has is 0, without its base value, as in onnxruntime."""
+    """Sum the weights of leaves for each target. If there are several, one without a leaf is 0, without its base value."""
     targets, forest, kind = how["n_targets"], _Forest(how, "target"), how.get("aggregate_function", "SUM")
     gather = {"MIN": min, "MAX": max}.get(kind, lambda one, other: one + other)
     found = _gathered(x, forest, targets, gather)
@@ -80,7 +80,7 @@ def tree_ensemble_classifier(x: Array, **how: Any) -> tuple[Array, Array]:
     """The class of the greatest score wins, among those that a leaf or a base value has."""
     labels = labels_of(how, "classlabels_int64s")
     if len(labels) < 3:
-        raise NotImplementedError("one score for two classes")
+        raise NotImplementedError("two classes")  # how one score makes two, onnxruntime alone defines
     found = _gathered(x, _Forest(how, "class"), len(labels), lambda one, other: one + other)
     base = _numbers(how, "base_values")
     if len(base) == len(labels):

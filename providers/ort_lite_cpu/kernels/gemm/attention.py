@@ -31,7 +31,7 @@ from ort_lite.native.lang import (
     sqrt,
     tanh,
 )
-from ort_lite_cpu.kernels.gemm.attention_rows import FLOATS, RowVectors, StridedRows, blend_rows, score_rows
+from ort_lite_cpu.kernels.gemm.attention_rows import FLOATS, Matrix, RowVectors, blend_rows, score_rows
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
@@ -482,9 +482,9 @@ def attend_few(
         key = shift(k, kv.k_at + b * kv.k_batch + kv_head * kv.k_head)
         value = shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head)
         most, lanes, exponentials = vectors.rows, vectors.lanes, vectors.exponentials
-        left, scores = StridedRows(queries, g.size), StridedRows(shift(s, -begin), length)
+        left, scores = Matrix(queries, g.size), Matrix(shift(s, -begin), length)
         for t in range(begin, end, PIECE):
-            score_rows(left, StridedRows(key, kv.k_row), scores, g.size, t, min(t + PIECE, end), many, most, lanes, FLOATS)
+            score_rows(left, Matrix(key, kv.k_row), scores, g.size, t, min(t + PIECE, end), many, most, lanes, FLOATS)
         for r in range(many):
             i, hr = r % g.rows, h + r // g.rows
             first, last = visible(i, offset, rules, count)
@@ -498,7 +498,7 @@ def attend_few(
         for d in range(many * g.value_size):
             sums[d] = like(y, 0)
         for t in range(begin, end, PIECE):
-            right, out = StridedRows(value, kv.v_row), StridedRows(sums, g.value_size)
+            right, out = Matrix(value, kv.v_row), Matrix(sums, g.value_size)
             blend_rows(scores, right, out, g.value_size, t, min(t + PIECE, end), many, most, lanes, FLOATS)
         for r in range(many):
             at = b * g.y_batch + (h + r // g.rows) * g.y_head + r % g.rows * g.y_row

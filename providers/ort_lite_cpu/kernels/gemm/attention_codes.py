@@ -22,7 +22,7 @@ from ort_lite_cpu.kernels.gemm.attention import (
     normalise_row,
     visible,
 )
-from ort_lite_cpu.kernels.gemm.attention_rows import StridedRows, blend_rows, score_rows
+from ort_lite_cpu.kernels.gemm.attention_rows import Matrix, blend_rows, score_rows
 
 MIDDLE = 8.0
 """The code of 4 bits that stands for 0."""
@@ -134,9 +134,9 @@ def attend_codes(
             for d in range(size):
                 sums[r * (size + 1) + d] = like(s, 0)
         most, lanes, exponentials, bits = kv.rows, kv.lanes, kv.exponentials, kv.bits
-        left, scores = StridedRows(queries, size + 1), StridedRows(shift(s, -begin), length)
+        left, scores = Matrix(queries, size + 1), Matrix(shift(s, -begin), length)
         for t in range(begin, end, PIECE):
-            score_rows(left, StridedRows(key, each), scores, each, t, min(t + PIECE, end), many, most, lanes, bits)
+            score_rows(left, Matrix(key, each), scores, each, t, min(t + PIECE, end), many, most, lanes, bits)
         for r in range(many):
             i, hr = r % g.rows, h + r // g.rows
             first, last = visible(i, offset, rules, count)
@@ -161,16 +161,7 @@ def attend_codes(
             )
         for t in range(begin, end, PIECE):
             blend_rows(
-                scores,
-                StridedRows(value, each),
-                StridedRows(sums, size + 1),
-                each,
-                t,
-                min(t + PIECE, end),
-                many,
-                most,
-                lanes,
-                bits,
+                scores, Matrix(value, each), Matrix(sums, size + 1), each, t, min(t + PIECE, end), many, most, lanes, bits
             )
         for r in range(many):
             sums[r * (size + 1) + size] = total_of(shift(s, r * length), end - begin)

@@ -30,7 +30,7 @@ class RowVectors(NamedTuple):
     exponentials: StaticInt
 
 
-class StridedRows(NamedTuple):
+class Matrix(NamedTuple):
     """A matrix in memory whose rows are `step` elements apart."""
 
     at: Ptr
@@ -45,16 +45,7 @@ def row_vectors(native: str, target: Target, bits: int = FLOATS) -> RowVectors:
 
 @native(inline=False)
 def score_rows(
-    x: StridedRows,
-    keys: StridedRows,
-    s: StridedRows,
-    n: int,
-    first: int,
-    last: int,
-    many: int,
-    most: Static,
-    lanes: Static,
-    bits: Static,
+    x: Matrix, keys: Matrix, s: Matrix, n: int, first: int, last: int, many: int, most: Static, lanes: Static, bits: Static
 ) -> None:
     """s (many, .)[:, first:last] = x (many, .) @ keys[first:last]^T; a key is n elements in memory.
 
@@ -63,49 +54,37 @@ def score_rows(
     i, ahead = 0, (last - first) * keys.step
     if most == 4:
         while i + 4 <= many:
-            left, out = StridedRows(shift(x.at, i * x.step), x.step), StridedRows(shift(s.at, i * s.step), s.step)
+            left, out = Matrix(shift(x.at, i * x.step), x.step), Matrix(shift(s.at, i * s.step), s.step)
             score_tiles(left, keys, out, n, first, last, ahead, 4, lanes, bits)
             i, ahead = i + 4, 0
     if most > 1:
         while i + 2 <= many:
-            left, out = StridedRows(shift(x.at, i * x.step), x.step), StridedRows(shift(s.at, i * s.step), s.step)
+            left, out = Matrix(shift(x.at, i * x.step), x.step), Matrix(shift(s.at, i * s.step), s.step)
             score_tiles(left, keys, out, n, first, last, ahead, 2, lanes, bits)
             i, ahead = i + 2, 0
     while i < many:
-        left, out = StridedRows(shift(x.at, i * x.step), x.step), StridedRows(shift(s.at, i * s.step), s.step)
+        left, out = Matrix(shift(x.at, i * x.step), x.step), Matrix(shift(s.at, i * s.step), s.step)
         score_tiles(left, keys, out, n, first, last, ahead, 1, lanes, bits)
         i, ahead = i + 1, 0
 
 
 @native(inline=False)
 def blend_rows(
-    p: StridedRows,
-    values: StridedRows,
-    y: StridedRows,
-    n: int,
-    first: int,
-    last: int,
-    many: int,
-    most: Static,
-    lanes: Static,
-    bits: Static,
+    p: Matrix, values: Matrix, y: Matrix, n: int, first: int, last: int, many: int, most: Static, lanes: Static, bits: Static
 ) -> None:
     """y (many, .) += p (many, .)[:, first:last] @ values[first:last]; a row of values is n elements in memory."""
     at, count = 0, last - first
     across = ACROSS // 2 if bits == 4 else ACROSS
     while at < n:
         width = across * lanes if at + across * lanes <= n else min(lanes, n - at)
-        right = StridedRows(shift(values.at, first * values.step + at), values.step)
+        right = Matrix(shift(values.at, first * values.step + at), values.step)
         i, ahead = 0, count * values.step
         while i < many:
             rows = 1 if i + 2 > many or most == 1 else 4 if most == 4 and i + 4 <= many else 2
-            left, out = StridedRows(shift(p.at, i * p.step + first), p.step), StridedRows(shift(y.at, i * y.step + at), y.step)
+            left, out = Matrix(shift(p.at, i * p.step + first), p.step), Matrix(shift(y.at, i * y.step + at), y.step)
             if width < across * lanes:
                 for r in range(rows):
-                    own, own_out = (
-                        StridedRows(shift(left.at, r * p.step), p.step),
-                        StridedRows(shift(out.at, r * y.step), y.step),
-                    )
+                    own, own_out = Matrix(shift(left.at, r * p.step), p.step), Matrix(shift(out.at, r * y.step), y.step)
                     blend_tile(own, right, own_out, n, count, ahead, width, 1, 1, lanes, bits)
             elif rows == 1:
                 blend_tile(left, right, out, n, count, ahead, width, 1, ACROSS, lanes, bits)
