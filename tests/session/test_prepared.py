@@ -55,7 +55,8 @@ options = ort_lite.SessionOptions()
 for name in ("ort_lite.prepared", "ort_lite.creation_trace"):
     options.add_session_config_entry(name, "1")
 made = ort_lite.InferenceSession(sys.argv[2], options)
-assert [event.facts["found"] for event in made.creation_trace.events if "found" in event.facts] == ["yes"]
+found = [event.facts["found"] for event in made.creation_trace.events if "found" in event.facts]
+assert found == ["yes"], found
 assert "numba" not in sys.modules
 feeds = dict(np.load(sys.argv[3]))
 np.savez(sys.argv[4], *made.run(None, feeds))
