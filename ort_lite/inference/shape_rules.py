@@ -204,14 +204,17 @@ class Op:
         return value + rank if value < 0 else value
 
     def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
-        """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
+        """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped, and those of
+        no elements where a dimension is open: they tell no more, and cannot take the shape.
+        """
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
         if type_.shape and self._inference.checks_all:
             self._check_size(type_)
         if contents is None or type_.shape is None or dtype not in CONTENT_TYPES:
             return Info(type_)
         kept = tuple(contents)
-        return Info(type_, kept if product(type_.shape) == len(kept) <= CONTENTS_LIMIT else None)
+        fits = product(type_.shape) == len(kept) <= CONTENTS_LIMIT
+        return Info(type_, kept if fits and (kept or all(isinstance(dim, int) for dim in type_.shape)) else None)
 
     def _check_size(self, type_: TensorType) -> None:
         """Raises ShapeInferenceError for dims below 0, and for more bytes than an address has."""

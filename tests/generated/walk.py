@@ -24,10 +24,12 @@ class Site(NamedTuple):
         return f"{self.node.domain}.{self.node.op_type}" if self.node.domain else self.node.op_type
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; text as str."""
+        """The value of an attribute; text as str, a tensor as an array."""
         for one in self.node.attribute:
             if one.name == name and not one.ref_attr_name:
                 value = helper.get_attribute_value(one)
+                if isinstance(value, onnx.TensorProto):
+                    return numpy_helper.to_array(value)
                 return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         return default
 

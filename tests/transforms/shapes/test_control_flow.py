@@ -89,6 +89,16 @@ def test_states_that_grow_are_fresh() -> None:
     assert every.startswith("float32[5, final#")
 
 
+def test_a_state_without_elements_grows_along_an_open_axis() -> None:
+    """It has no contents any more: those of no elements cannot take a shape that is open."""
+    empty = tensor("int64", 2, 0, 1, contents=[])
+    body = "on = Identity(go) t = Concat<axis = -1>(s, s) each = Transpose(t)"
+    grown, every = loop(body, scalar(5), scalar(1, "bool"), empty, types="int64[2, 0, M] s0")
+    assert grown.startswith("int64[2, 0, final#")
+    assert every.startswith("int64[5, final#")
+    assert every.endswith(", 0, 2]")
+
+
 def test_a_state_that_changes_its_rank_is_open() -> None:
     body = "on = Identity(go) axes = Constant<value = int64[1] {0}>() t = Unsqueeze(s, axes) each = Identity(i)"
     assert loop(body, scalar(2), scalar(1, "bool"), X, types="float[N, 3] s0")[0] == "float32[...]"

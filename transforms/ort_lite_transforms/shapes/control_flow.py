@@ -21,8 +21,8 @@ class _Joining:
         """Return what holds for both; `a` itself if `b` adds no other case."""
         if a.type is None or b.type is None:
             return UNKNOWN
-        contents = a.contents if a.contents == b.contents else None
         type_ = self._types(a.type, b.type)
+        contents = a.contents if a.contents == b.contents and type_ == a.type else None
         constant = a.constant if a.constant is b.constant else None
         return a if (type_, contents) == (a.type, a.contents) and constant is a.constant else Info(type_, contents, constant)
 
@@ -59,7 +59,7 @@ def hide_inner_dims(op: Op, info: Info, scope: int) -> Info:
         contents = info.contents
         if contents is not None and any(op.is_inner(element, scope) for element in contents):
             contents = None
-        return Info(TensorType(type_.dtype, shape), contents)
+        return op.tensor(type_.dtype, shape, contents)
     return Info(_hide_inner_type_dims(op, type_, scope))
 
 
