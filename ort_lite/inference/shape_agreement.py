@@ -79,6 +79,8 @@ class _Agreement:
     def __init__(self, node: Node, operands: Sequence[Fact | None], refuse: Refuse, require: Require | None) -> None:
         self.node, self.operands, self.refuse, self.require = node, operands, refuse, require
         self.sizes: dict[str, _Size] = {}
+        self.open: set[str] = set()
+        """Names of dimensions that only a run tells, so that their defaults do not hold."""
         self.runs: dict[str, tuple[Shape, str]] = {}
 
     def check(self, templates: Sequence[OperandTemplate | None]) -> list[_Operand]:
@@ -86,9 +88,13 @@ class _Agreement:
         last, found = len(templates) - 1, []
         for index, operand in enumerate(self.operands):
             template, value = templates[min(index, last)], self.node.inputs[index]
-            if template is not None and operand is not None and value is not None and operand.shape is not None:
-                form = self._form(index, value.name, template, operand.shape)
-                found.append(_Operand(index, value.name, template, form, operand.shape))
+            if template is None or value is None:
+                continue
+            if operand is None or operand.shape is None:
+                self.open.update(name for form in template.forms for _, name in form.names)
+                continue
+            form = self._form(index, value.name, template, operand.shape)
+            found.append(_Operand(index, value.name, template, form, operand.shape))
         for one in found:
             self._bind(one)
         for one in found:
@@ -169,6 +175,8 @@ class _Agreement:
                 return  # a number tells more than an expression
         if self.require is not None or isinstance(dim, int):
             self.sizes[name] = dim, f", {one.axis(at)}"
+        else:
+            self.open.add(name)
 
     def _bind_axis(self, one: _Operand, axis: AxisAttribute) -> None:
         given = self.node.attr(axis.attribute, axis.default)
@@ -218,7 +226,8 @@ class _Agreement:
     def _number(self, factor: str) -> _Size | None:
         if factor.isdigit():
             return int(factor), ""
-        return self.sizes.get(factor.partition(":")[0]) or self._attribute(factor)
+        name = factor.partition(":")[0]
+        return self.sizes.get(name) or (None if name in self.open else self._attribute(factor))
 
     def _value(self, formula: DimFormula) -> _Size | None:
         """Return the sum of the terms; its origin is that of the last factor. None: a name has no value yet."""

@@ -37,6 +37,8 @@ FITS: list[tuple[str, list[Shape], dict[str, Any]]] = [
     ("x:T[group:1*C] w:T[C]", [(3,), (3,)], {}),
     ("x:T[K/size] w:T[K*bits/8]", [(3,), (4,)], {"K": 9, "size": 4, "bits": 3}),
     ("x:T[P] w:T[P:0+S] v:T[S]", [(3,), (5,), (2,)], {}),
+    ("x:T[P] w:T[P:0+S] v:T[S]", [(N,), (5,), (2,)], {}),
+    ("x:T[P] w:T[P:0+S] v:T[S]", [None, (5,), (2,)], {}),
     ("x:T[M,K]transA=1[K,M] w:T[K]", [(2, 3), (3,)], {}),
     ("x:T[M,K]transA=1[K,M] w:T[K]", [(2, 3), (2,)], {"transA": 1}),
     ("x:T[D...] w:T[~D...]", [(2, 3, 5), (3, 1)], {}),

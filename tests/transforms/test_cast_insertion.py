@@ -64,6 +64,15 @@ def test_results_between_such_nodes_may_stay_as_they_are() -> None:
     expect(before, after, ("Exp", "Tanh", "Mul"), round_all=False)
 
 
+def test_a_cast_of_the_model_reads_a_result_that_is_rounded_everywhere() -> None:
+    """The model's Cast stands before the inserted one, which must not take its place."""
+    signature = "(float16[A,B] x) => (float[A,B] c, float16[A,B] z)"
+    before = "{ a = Exp(x) c = Cast<to=1>(a) z = Neg(a) }"
+    after = """{ x1 = Cast<to=1>(x) e = Exp(x1) a = Cast<to=10>(e) c = Cast<to=1>(a)
+                  a1 = Cast<to=1>(a) n = Neg(a1) z = Cast<to=10>(n) }"""
+    expect(before, after, ("Exp", "Neg"), signature)
+
+
 def test_who_reads_a_result_in_its_own_type_has_it_rounded() -> None:
     before = "{ a = Exp(x) b = Neg(a) z = Tanh(a) }"
     after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) a = Cast<to=10>(a1) b = Neg(a) z1 = Tanh(a1) z = Cast<to=10>(z1) }"

@@ -49,7 +49,7 @@ class _Casts:
     def pass_by(self) -> None:
         """Let what reads a Cast of the model to the type of the computation read the result before it was rounded."""
         for (value, dtype, graph), wide in self._known.items():
-            if value.constant is not None or value.producer is None or value.producer not in self._backs:
+            if value.dtype in self._rounded or value.constant is not None or value.producer not in self._backs:
                 continue
             for cast in value.readers:
                 if not (_is_cast(cast) and cast.graph is graph and cast.output.dtype == dtype):

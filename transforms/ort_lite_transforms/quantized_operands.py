@@ -17,6 +17,8 @@ from ort_lite.transform import Rewriter
 _RESHAPES = frozenset({"Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 MOVES = _RESHAPES | {"DepthToSpace", "Gather", "MaxPool", "Slice", "SpaceToDepth", "Tile", "Transpose"}
 """Operators that only move or choose elements of their first input."""
+_TAKES_BYTES_FROM = {"Flatten": 9, "MaxPool": 12}
+"""The first versions for bytes, of operators that take floats alone before."""
 PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _BYTES = ("int8", "uint8")
 
@@ -85,7 +87,7 @@ def moves(node: Node) -> bool:
         node.op_type in MOVES
         and not node.domain
         and len(node.outputs) == 1
-        and (node.op_type != "MaxPool" or node.version >= 12)
+        and node.version >= _TAKES_BYTES_FROM.get(node.op_type, 1)
     )
 
 

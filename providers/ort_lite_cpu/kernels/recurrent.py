@@ -209,6 +209,17 @@ def valid_steps(lengths: Ptr, b: int, steps: int) -> int:
 
 
 @native
+@extents(lengths="batch", states="count * batch * width")
+def clear_idle(lengths: Ptr, states: Ptr, steps: int, count: int, batch: int, width: int, part: int, parts: int) -> int:
+    """Set states (count, batch, width) of sequences without steps to 0, as onnxruntime does. lengths may be null."""
+    for row in span(count * batch, part, parts):
+        if valid_steps(lengths, row % batch, steps) <= 0:
+            for j in range(width):
+                states[row * width + j] = like(states, 0)
+    return OK
+
+
+@native
 def time_of(step: int, valid: int, backward: int) -> int:
     """Return the time of a step: backwards from the last valid time, then forwards after it."""
     return valid - 1 - step if backward != 0 and step < valid else step

@@ -1,6 +1,6 @@
 """The If, Loop and Scan operators as steps that call compiled bodies between two segments. Arrays carry state between iterations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,11 +128,16 @@ def _info_before_run(op: NodeLowering, index: int) -> Info:
     return UNKNOWN if value is None else op.values.inference.of(value)
 
 
+def _slices(array: Array) -> Iterator[Array]:
+    """Return the slices along the first axis. Those of a vector of strings stay arrays, where NumPy's own iteration gives texts."""
+    return (array[k, ...] for k in range(len(array)))
+
+
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return the state after all slices along the first axes, and what each turn gave beside it."""
     rows = []
-    for slices in zip(*rolled, strict=True):
-        results = body([*state, *(contiguous(body.node, np.asarray(part)) for part in slices)], captured)
+    for slices in zip(*map(_slices, rolled), strict=True):
+        results = body([*state, *(contiguous(body.node, part) for part in slices)], captured)
         rows.append(results[len(state) :])
         state = results[: len(state)]
         body.settle([state, rows])
@@ -209,7 +214,7 @@ def scan_batch(op: NodeLowering) -> None:
         ends, rows = [], []
         for b, length in enumerate(lengths):
             rolled = [x[b, :length][::-1] if back else x[b, :length] for x, back in zip(xs, backward, strict=True)]
-            end, found = _turns(body, [np.asarray(x[b], order="C") for x in start], rolled, arrays[given:])
+            end, found = _turns(body, [np.asarray(x[b, ...], order="C") for x in start], rolled, arrays[given:])
             ends.append(end)
             rows.append(found)
         states_now = [stack(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]

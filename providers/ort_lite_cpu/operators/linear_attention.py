@@ -210,9 +210,8 @@ def causal_conv(
             y[p + i] = like(y, 0) if null(bias) else bias[c]
         for j in range(g.taps):
             missing = before - j * g.dilation
-            if not null(past):
-                for i in range(imin(missing, g.length)):
-                    y[p + i] += w[c * g.taps + j] * past[s + i + j * g.dilation]
+            for i in range(imin(missing, g.length)):
+                y[p + i] += w[c * g.taps + j] * (like(y, 0) if null(past) else past[s + i + j * g.dilation])
             for i in range(missing, g.length):
                 y[p + i] += w[c * g.taps + j] * x[p + i - missing]
         if silu:
@@ -250,9 +249,9 @@ def causal_conv_rows(
             if at >= 0:
                 for c in range(g.channels):
                     y[p + c] += w[tap + c] * x[(b * g.length + at) * g.channels + c]
-            elif not null(past):
+            else:
                 for c in range(g.channels):
-                    y[p + c] += w[tap + c] * past[((b + 1) * before + at) * g.channels + c]
+                    y[p + c] += w[tap + c] * (like(y, 0) if null(past) else past[((b + 1) * before + at) * g.channels + c])
         if silu:
             for c in range(g.channels):
                 y[p + c] *= sigmoid(y[p + c])

@@ -24,6 +24,7 @@ from ort_lite_cpu.kernels.recurrent import (
     Direction,
     GateFunctions,
     UnitTile,
+    clear_idle,
     gru,
     interleave,
     linear_gru,
@@ -178,7 +179,10 @@ class RecurrentLayer:
 
     # --- states
     def start(self, direction: int, *inputs: int | None) -> Tensor:
-        """Return states (len(inputs), batch, padded): initial states, zeros for inputs that are left out; None: any values."""
+        """Return states (len(inputs), batch, padded): initial states, zeros for inputs that are left out; None: any values.
+
+        Those of sequences without steps are zeros.
+        """
         from ort_lite_cpu.operators.fill import emit_fill
 
         op = self.op
@@ -190,6 +194,9 @@ class RecurrentLayer:
         for number, index in enumerate(inputs):
             if index is not None and op.has(index):
                 emit_strided_copy(op, op.input(index), states, dims, steps, own, at, number * self.batch * self.padded)
+        if op.has(4) or not isinstance(self.steps, int) or self.steps == 0:
+            sizes: dict[str, Any] = {"steps": self.steps, "count": len(inputs), "batch": self.batch, "width": self.padded}
+            op.emit(clear_idle, [op.optional(4), states], **sizes, work=states.size)
         return states
 
     def finish(self, index: int, direction: int, state: Tensor, half: Dim = 0) -> None:

@@ -258,11 +258,12 @@ def lower_grid_sample(op: NodeLowering) -> None:
     given["align"] = bool(op.attr("align_corners", 0))
     last, shape, grid = channels_last(rank), op.info().shape, op.input(1)
     assert shape is not None
-    grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
     gathers = taps == 1 or (taps == 2 and op.target.has("avx512f"))
     planes = rank == 4 and (nominal(op.raw(0).shape[1]) < MANY or (gathers and op.raw(0).perm != last))
     x = op.input(0, None if planes else last)
     x = x if taps == 1 else as_float(op, x)
+    wide = x.dtype == "float64" and taps > 1
+    grid = op.cast(grid, "float64" if wide else "float32") if wide or grid.dtype in HALVES else grid
     y = op.builder.new(x.dtype, shape, None if planes else last)
     (_emit_planes if planes else _emit_channels)(op, x, grid, y, given)
     op.pass_on(round_to_type(op, y, dtype))

@@ -527,6 +527,24 @@ def test_a_machine_takes_a_loop_as_one_instruction() -> None:
     assert len(looping) == 1
 
 
+@pytest.mark.parametrize("opset", [8, 21])
+def test_scan_keeps_texts_whole(opset: int) -> None:
+    """A text of a vector of strings is a str for NumPy, not an array."""
+    types = (
+        ("string[1] s, string[1,3] x", "string[1] t, string[1,3] y")
+        if opset == 8
+        else ("string s, string[3] x", "string t, string[3] y")
+    )
+    text = f"""<ir_version: 10, opset_import: ["": {opset}]> main ({types[0]}) => ({types[1]}) {{
+        t, y = Scan<num_scan_inputs=1, body = body (string a, string b) => (string c, string d) {{
+            c = Identity(b) d = Identity(a) }}>({'"", ' if opset == 8 else ""}s, x) }}"""
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(text))
+    x, s = np.array(["a", "zzz", "qq"], object), np.array("the first", object)
+    last, rows = session.run(None, {"x": x[None], "s": s[None]} if opset == 8 else {"x": x, "s": s})
+    assert last.reshape(-1).tolist() == ["qq"]
+    assert rows.reshape(-1).tolist() == ["the first", "a", "zzz"]
+
+
 def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
     """Providers claim the nodes of a body by their types."""
     text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float[] x) => (string[] y) <int64[1] k = {2}> {

@@ -146,6 +146,15 @@ def test_microsofts_convolutions_may_be_dilated(length: int) -> None:
     check_op("CausalConvWithState", *inputs, expected=want, **attributes, **how)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_weights_that_are_not_finite_meet_the_zeros_before_the_first_step(last: int) -> None:
+    """As in Conv, whose padding is multiplied."""
+    x, w = ramp((1, 7, 2) if last else (1, 2, 7)), np.array([[[np.nan, 1, 2]], [[1, np.inf, 2]]], np.float32)
+    want = ort_op("CausalConvWithState", [x, w], {"channels_last": last}, opset=1, domain=MICROSOFT, outputs=["float32"] * 2)
+    assert np.all(np.isnan(np.moveaxis(want[0], 2 if last else 1, 1)[0, 0]))
+    check_op("CausalConvWithState", x, w, expected=want, domain=MICROSOFT, opset=1, outputs=2, channels_last=last)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("length", [1, 4, 9])
 @pytest.mark.parametrize(("taps", "dilation"), [(1, 1), (4, 1), (3, 2)])

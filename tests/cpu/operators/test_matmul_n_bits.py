@@ -62,6 +62,19 @@ def test_eight_bits(zeros: str) -> None:
     check(ramp((3, 64)), *operands(6, 64, 32, 8, zeros), N=6, K=64, block_size=32, bits=8)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 9])
+@pytest.mark.parametrize("zeros", [None, 128])
+def test_small_weights_of_eight_bits_lose_nothing_to_their_zero_point(zeros: int | None, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a, codes = rng.standard_normal((rows, 64), np.float32), rng.integers(119, 138, (6, 2, 32), np.uint8)
+    scales = rng.uniform(0.1, 1, (6, 2)).astype(np.float32)
+    given = None if zeros is None else np.full((6, 2), zeros, np.uint8)
+    how = {"N": 6, "K": 64, "block_size": 32, "bits": 8}
+    [got] = run_op("MatMulNBits", [a, codes, scales, given], how, **HOW, constants=[1, 2, 3][: 2 + (given is not None)])
+    weights = ((codes - 128.0) * scales[..., None].astype(np.float64)).reshape(6, 64).T
+    assert np.all(np.abs(got - a @ weights) <= 1e-6 * (np.abs(a) @ np.abs(weights)) / 2)
+
+
 def test_two_bits() -> None:
     packed, scales, _ = operands(6, 64, 32, 2, "")
     assert packed is not None and scales is not None

@@ -87,9 +87,11 @@ def test_the_batch_may_come_first(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_no_steps_leave_the_states_as_they_are(op: str) -> None:
-    state = ramp((1, BATCH, SIZE))
-    want = [np.zeros((0, 1, BATCH, SIZE), np.float32), state]
+def test_a_sequence_without_steps_ends_in_zeros(op: str) -> None:
+    """onnxruntime forgets the initial state, of single sequences too. Without any step its GRU ends the process."""
+    state, lengths = ramp((1, BATCH, SIZE)), np.array([0, 2, 0], np.int32)
+    check(op, [ramp((2, BATCH, INPUT)), *weights(op), lengths, state])
+    want = [np.zeros((0, 1, BATCH, SIZE), np.float32), np.zeros_like(state)]
     check_op(op, np.zeros((0, BATCH, INPUT), np.float32), *weights(op), None, state, outputs=2, hidden_size=SIZE, expected=want)
 
 

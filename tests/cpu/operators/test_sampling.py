@@ -82,6 +82,15 @@ def test_grids_of_16_bits_are_read_as_numbers(dtype: str, mode: str) -> None:
     assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_positions_in_float64_images_are_computed_in_float64(mode: str) -> None:
+    draw = np.random.default_rng(3)
+    x, grid = draw.standard_normal((2, 2, 3, 5)), draw.uniform(-1, 1, (2, 4, 3, 2)).astype(np.float32)
+    [got] = run_op("GridSample", [x, grid], {"mode": mode}, opset=20)
+    [want] = run_op("GridSample", [x, grid.astype(np.float64)], {"mode": mode}, opset=20)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_far_away_and_undefined_positions_read_nothing() -> None:
     x, grid = np.ones((1, 1, 2, 2), np.float32), np.full((1, 1, 3, 2), 1e30, np.float32)
     check_op("GridSample", x, grid, opset=22, mode="linear", expected=np.zeros((1, 1, 1, 3), np.float32))

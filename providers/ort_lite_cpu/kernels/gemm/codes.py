@@ -53,24 +53,41 @@ class Codes(Vectors):
 
         super().__init__(builder, ir.FloatType(), lanes)
         self.integers = ir.VectorType(ir.IntType(32), lanes)
-        self.bits, self.lookup, self.most = bits, lookup, (1 << bits) - 1
-        self.middle = self.constant(1 << (bits - 1))
+        self.bits, self.lookup, self.most, self.middle = bits, lookup, (1 << bits) - 1, 1 << (bits - 1)
 
     def load_word(self, pointer: Any, at: int) -> Any:
         """Return the words from element `at` on."""
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
 
+    def load_signed(self, pointer: Any, at: int) -> Any:
+        """Return the words from element `at` on, for `code`."""
+        held = self.load_word(pointer, at)
+        return (
+            held
+            if self.lookup
+            else self.builder.xor(held, self._each(sum(self.middle << k for k in range(0, WORD, self.bits))))
+        )
+
     def code(self, held: Any, number: int) -> Any:
-        """Return code `number` of each word as a number from 0 to `most`."""
-        if number:
-            held = self.builder.lshr(held, self.ir.Constant(self.integers, [self.bits * number] * self.lanes))
+        """Return code `number` of each word of `load_signed`, less the middle: a number from -`middle` to `middle` - 1.
+
+        Sums of numbers around 0 lose less than sums of numbers from 0 on, from which the middle is subtracted at the end.
+        """
         if self.lookup:  # by the lowest four bits of each lane, which saves the conversion
+            if number:
+                held = self.builder.lshr(held, self._each(self.bits * number))
             kind = self.ir.VectorType(self.element, 16)
             found = self._declare("llvm.x86.avx512.permvar.sf.512", kind, [kind, self.integers])
-            return self.builder.call(found, [self.ir.Constant(kind, [float(x & self.most) for x in range(16)]), held])
-        own = self.builder.and_(held, self.ir.Constant(self.integers, [self.most] * self.lanes))
-        return self.builder.sitofp(own, self.type)
+            table = [float(x % (2 * self.middle) - self.middle) for x in range(16)]
+            return self.builder.call(found, [self.ir.Constant(kind, table), held])
+        above = WORD - self.bits * (number + 1)
+        if above:
+            held = self.builder.shl(held, self._each(above))
+        return self.builder.sitofp(self.builder.ashr(held, self._each(WORD - self.bits)), self.type)
+
+    def _each(self, value: int) -> Any:
+        return self.ir.Constant(self.integers, [value] * self.lanes)
 
     def reduce(self, operation: str, held: Any) -> Any:
         """Return one integer from those of a vector: their sum ("add"), or the largest unsigned one ("umax")."""
@@ -87,3 +104,7 @@ class Codes(Vectors):
         held = self.ir.VectorType(pointer.type.pointee, self.lanes)
         values = self.builder.load(self.builder.bitcast(self.move(pointer, self.integer(at)), held.as_pointer()), align=1)
         return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
+
+    def away_from_middle(self, pointer: Any, at: int) -> Any:
+        """Return zero points less the middle, as `code` counts."""
+        return self.sub(self.zeros(pointer, at), self.constant(self.middle))

@@ -1,7 +1,8 @@
 """Products with weights that stay 2, 4 or 8 bits wide in memory: each block of a column has a scale and a zero point.
 
-The sum over a block is scale * (sum of a * code - zero * sum of a): codes are converted as they are, and the rest is done once a
-block. Few rows read the weights once, in the order of memory; for more of them panels are unpacked for the register tile.
+The sum over a block is scale * (sum of a * code - zero * sum of a), codes and zero counted from the middle of all codes: codes are
+converted as they are, and the rest is done once a block, if zero is not the middle. Few rows read the weights once, in the order of
+memory; for more of them panels are unpacked for the register tile.
 """
 
 from typing import Any, NamedTuple
@@ -181,7 +182,7 @@ def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm
         x, codes, sums = values[0], values[1], list(values[2:])
         for line in range(0, 4 * width, CACHE_LINE):
             emit.prefetch(emit.move(codes, emit.integer((AHEAD + line) // 4)))
-        held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
+        held = [emit.load_signed(codes, j * lanes) for j in range(vectors)]
         for number in range(share):
             first = number % chains * count
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
@@ -201,14 +202,15 @@ def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm
             sums = emit.add_all(sums[:count], sums[count:])
         scale, zero = values[2], values[3]
         factors = [emit.load(scale, j * lanes) for j in range(vectors)]
-        away = [emit.zeros(zero, j * lanes) if form.given else emit.middle for j in range(vectors)]
+        away = [emit.away_from_middle(zero, j * lanes) for j in range(vectors)] if form.given else []
         totals = list(values[4:])
         for row in range(rows):
             at = builder.add(emit.mul(blocks, row), number)
-            of_a = emit.splat(builder.fneg(builder.load(emit.move(sums_of_a, at))))
+            of_a = emit.splat(builder.fneg(builder.load(emit.move(sums_of_a, at)))) if form.given else None
             for j in range(vectors):
                 k = row * vectors + j
-                totals[k] = emit.fma(factors[j], emit.fma(of_a, away[j], sums[k]), totals[k])
+                found = emit.fma(of_a, away[j], sums[k]) if form.given else sums[k]
+                totals[k] = emit.fma(factors[j], found, totals[k])
         return [x, codes, emit.move(scale, emit.integer(width)), emit.move(zero, emit.integer(width)), *totals]
 
     values = [a, b, scales, zeros, *[emit.zero] * count]
@@ -228,8 +230,8 @@ def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, form: CodeForm
         block = emit.mul(builder.sdiv(number, words_), width)
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
-            held, factor = emit.load_word(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
-            away = emit.zeros(emit.move(zeros, block), j * lanes) if form.given else emit.middle
+            held, factor = emit.load_signed(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
+            away = emit.away_from_middle(emit.move(zeros, block), j * lanes) if form.given else emit.zero
             for k in range(share):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)
                 emit.store(value, target, k * width + j * lanes)
