@@ -45,6 +45,7 @@ class ExactEvaluator(ReferenceEvaluator):
     def _init(self) -> None:
         super()._init()
         for node in self.rt_nodes_:
+            _name_unread_outputs(node.onnx_node)
             _widen_attributes(node)
             schema = _schema(node.onnx_node, self.opsets.get(node.domain, 1))
             if (
@@ -54,6 +55,13 @@ class ExactEvaluator(ReferenceEvaluator):
                 and not _writes_text(node.onnx_node)
             ):
                 node.run = _exact(node.run, schema, _named_type(node))
+
+
+def _name_unread_outputs(node: onnx.NodeProto) -> None:
+    """Name the outputs that nobody reads: the reference gives those without a name to later inputs without a name."""
+    for k, name in enumerate(node.output):
+        if not name:
+            node.output[k] = "(unread)"
 
 
 def _widen_attributes(node: OpRun) -> None:

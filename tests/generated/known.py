@@ -177,6 +177,28 @@ def either(*conditions: Applies) -> Applies:
     return lambda site, mismatch: any(one(site, mismatch) for one in conditions)
 
 
+def exceeds_int64(site: Site, mismatch: Mismatch) -> bool:
+    """The first input has numbers that int64 does not hold, or NaN."""
+    value = site.operand(0)
+    if not isinstance(value, np.ndarray) or value.dtype == object or "float" not in from_numpy(value.dtype):
+        return False
+    return not bool(np.all(np.abs(value.astype(np.float64)) < 2.0**63))
+
+
+def exceeds(digits: int) -> Applies:
+    """All integers of the first input that differ have more binary digits than that."""
+
+    def large(site: Site, mismatch: Mismatch) -> bool:
+        value = site.operand(0)
+        if mismatch.where is None or not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+            return False
+        if value.shape != mismatch.where.shape:  # the operand of a node in a body
+            return False
+        return bool(np.all(np.abs(value[mismatch.where].astype(np.float64)) > 2**digits))
+
+    return large
+
+
 def special(site: Site, mismatch: Mismatch) -> bool:
     """An operand is NaN, infinite or huge."""
     for index in range(len(site.node.input)):

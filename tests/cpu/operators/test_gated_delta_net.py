@@ -50,6 +50,13 @@ def test_rules(rule: str, packed: bool, dtype: str) -> None:
     check(operands(rule, dtype, packed=packed), update_rule=rule, scale=0.3)
 
 
+def test_short_keys_are_divided_by_more_than_their_norm() -> None:
+    inputs = operands("gated_delta")
+    assert inputs[1] is not None
+    inputs[1] *= np.float32(1e-3)
+    check(inputs, qk_l2_norm=1)
+
+
 @pytest.mark.parametrize("fades", [(), (SIZE,)])
 @pytest.mark.parametrize("gate", ["softplus", "qwen", "sigmoid", "kda"])
 @pytest.mark.parametrize("bias", [(OUTS,), (OUTS, SIZE), (OUTS * SIZE,)])

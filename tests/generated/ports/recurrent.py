@@ -43,7 +43,7 @@ class Direction(NamedTuple):
     hidden_bias: Array
     state: Array
     cell: Array
-    peepholes: Array
+    peepholes: Array | None
     functions: Sequence[Activation]
 
 
@@ -89,7 +89,7 @@ def _run(op_type: str, gates: int, step: Callable[..., tuple[Array, Array]], inp
             bias[1],
             np.zeros((batch, hidden)) if state is None else state[k],
             np.zeros((batch, hidden)) if cell is None else cell[k],
-            np.zeros((3, hidden)) if peepholes is None else peepholes[k].reshape(3, -1),
+            None if peepholes is None else peepholes[k].reshape(3, -1),
             functions[k * per : (k + 1) * per],
         )
         reverse = k == 1 or how.get("direction", "forward") == "reverse"
@@ -128,11 +128,13 @@ def _gru_step(x: Array, h: Array, c: Array, one: Direction, how: dict[str, Any])
 def _lstm_step(x: Array, h: Array, c: Array, one: Direction, how: dict[str, Any]) -> tuple[Array, Array]:
     f, g, last = one.functions
     i, o, forget, cell = np.split(one.w @ x + one.r @ h + one.bias + one.hidden_bias, 4)
-    pi, po, pf = one.peepholes
-    entering = f(_clipped(i + pi * c, how))
-    remaining = 1 - entering if how.get("input_forget", 0) else f(_clipped(forget + pf * c, how))
+    if one.peepholes is not None:
+        i, forget = i + one.peepholes[0] * c, forget + one.peepholes[2] * c
+    entering = f(_clipped(i, how))
+    remaining = 1 - entering if how.get("input_forget", 0) else f(_clipped(forget, how))
     c = remaining * c + entering * g(_clipped(cell, how))
-    return f(_clipped(o + po * c, how)) * last(c), c
+    o = o if one.peepholes is None else o + one.peepholes[1] * c
+    return f(_clipped(o, how)) * last(c), c
 
 
 @port("RNN", since=7)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 LARGEST_CAPACITY = 8
-SMALLEST_NORM = 1e-6
+NORM_EPSILON = 1e-6
+"""The number that is added to the sum of squares of queries and keys."""
 _RULES = ("linear", "gated", "delta", "gated_delta")
 _GATES = {"none": "none", "softplus": "softplus", "qwen": "softplus", "sigmoid": "sigmoid", "kda": "sigmoid"}
 
@@ -65,7 +66,7 @@ def take_heads(x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int
         p, q = at + job // heads * step + job % heads * n, job * n
         factor = like(x, 1)
         if norm:
-            total = like(x, SMALLEST_NORM * SMALLEST_NORM)
+            total = like(x, NORM_EPSILON)
             for i in range(n):
                 total += x[p + i] * x[p + i]
             factor = like(x, 1) / sqrt(total)
