@@ -123,6 +123,11 @@ def is_integer(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is not None and mismatch.got.dtype.kind in "iu"
 
 
+def is_rare(site: Site, mismatch: Mismatch) -> bool:
+    """One element in ten differs at most."""
+    return mismatch.where is not None and 10 * int(np.count_nonzero(mismatch.where)) <= mismatch.where.size
+
+
 def is_unsigned(site: Site, mismatch: Mismatch) -> bool:
     """The output holds unsigned integers."""
     return mismatch.where is not None and mismatch.got.dtype.kind == "u"

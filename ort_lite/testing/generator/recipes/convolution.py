@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.testing.generator.arrays import between, limits, positive
-from ort_lite.testing.generator.draft import Known
+from ort_lite.testing.generator.draft import Known, Rejected
 from ort_lite.testing.generator.draw import Draw, check_size
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import SAME, KernelWindow, image, unless_default, weight, window
@@ -67,8 +67,10 @@ def conv_integer(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearConv")
 def qlinear_conv(draw: Draw) -> NodeProposal:
-    """Draw a quantized image and weight with scales and zero points, per tensor or per output channel."""
+    """Draw a quantized image and weight with scales and zero points, per tensor or per output channel. No kernel cuts edges off."""
     own = Convolution(draw, image(draw))
+    if min(own.window.pads) < 0:
+        raise Rejected("pads below zero")
     by_channel = draw.chance(0.5)
     shape = (own.results,) if by_channel else ()
     operands = [
