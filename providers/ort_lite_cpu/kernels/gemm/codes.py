@@ -60,7 +60,7 @@ class Codes(Vectors):
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
 
-    def load_signed(self, pointer: Any, at: int) -> Any:
+    def load_codes(self, pointer: Any, at: int) -> Any:
         """Return the words from element `at` on, for `code`."""
         held = self.load_word(pointer, at)
         return (
@@ -70,7 +70,7 @@ class Codes(Vectors):
         )
 
     def code(self, held: Any, number: int) -> Any:
-        """Return code `number` of each word of `load_signed`, less the middle: a number from -`middle` to `middle` - 1.
+        """Return code `number` of each word of `load_codes`, less the middle: a number from -`middle` to `middle` - 1.
 
         Sums of numbers around 0 lose less than sums of numbers from 0 on, from which the middle is subtracted at the end.
         """

@@ -182,7 +182,7 @@ def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm
         x, codes, sums = values[0], values[1], list(values[2:])
         for line in range(0, 4 * width, CACHE_LINE):
             emit.prefetch(emit.move(codes, emit.integer((AHEAD + line) // 4)))
-        held = [emit.load_signed(codes, j * lanes) for j in range(vectors)]
+        held = [emit.load_codes(codes, j * lanes) for j in range(vectors)]
         for number in range(share):
             first = number % chains * count
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
@@ -230,7 +230,7 @@ def _unpack(builder: Any, w: Any, out: Any, begin: Any, end: Any, form: CodeForm
         block = emit.mul(builder.sdiv(number, words_), width)
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
-            held, factor = emit.load_signed(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
+            held, factor = emit.load_codes(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
             away = emit.away_from_middle(emit.move(zeros, block), j * lanes) if form.given else emit.zero
             for k in range(share):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)
