@@ -1,8 +1,9 @@
 """Lower models for a device without having it: `python -m ort_lite_xla.lower MODEL.onnx|FOLDER ...`.
 
 Prints a line for each model: the nodes that XLA runs, in how many partitions, the operations that they become and the seconds
-that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one. If the rank of
-an operand or the branch of an If is unknown, the model runs on JAX's CPU device, and the programs get the shapes that operands have there.
+that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one. If the
+rank of an operand or the branch of an If is unknown, the model runs on JAX's CPU device, and the programs get the shapes and
+branches of that run.
 """
 
 import argparse

@@ -36,7 +36,9 @@ def session(made: onnx.ModelProto, *providers: str) -> ort_lite.InferenceSession
     return ort_lite.InferenceSession(made, options, providers=list(providers))
 
 
-def compare(made: onnx.ModelProto, feeds: Iterable[dict[str, Any]], providers: tuple[str, ...] = (XLA,)) -> ort_lite.Explanation:
+def compare(
+    made: onnx.ModelProto, feeds: Iterable[dict[str, Any]], providers: tuple[str, ...] = (XLA,)
+) -> ort_lite.Explanation:
     """Both providers give the same for all feeds. Returns what the first one explains of its session."""
     ours, cpu = session(made, *providers), session(made, CPU)
     for given in feeds:
@@ -81,7 +83,7 @@ def test_a_condition_that_depends_on_an_input_divides_partitions() -> None:
     made = model(OPEN, [("t", "w", WEIGHT), ("", "v", 2 * WEIGHT), ("e", "m", ramp((40,)))])
     feeds = [{"x": ramp((n, 4)), "limit": np.float32(limit)} for n, limit in ((3, 1), (3, 2), (3, -1), (5, -1))]
     explained = compare(made, feeds)
-    parts = {[node.op_type for node in one.nodes][0]: one.name for one in explained.assignment.partitions}
+    parts = {one.nodes[0].op_type: one.name for one in explained.assignment.partitions}
     assert set(parts) == {"Greater", "If", "Exp"}
     facts = explained.facts[parts["If"]]
     assert facts["compilations"] == 3
@@ -141,7 +143,7 @@ def test_a_branch_that_is_not_supported(branch: str, reason: str) -> None:
         y = If (c) <then_branch = t () => (float[] p) {branch}, else_branch = e () => (float[] o) {{ o = Abs(x) }}> }}"""
     made = model(text)
     explained = compare(made, [{"c": np.array(c), "x": ramp((3,))} for c in (True, False)], (XLA, CPU))
-    (outer,) = [place for place in explained.assignment.placements.values() if place.node.outputs[0].name == "y"]
+    (outer,) = [place for place in explained.assignment.placements.values() if place.node.output.name == "y"]
     assert outer.provider == CPU
     assert reason in str(outer.reasons[0])
 

@@ -83,7 +83,9 @@ def test_every_operator_of_onnx_is_lowered_for_gpus() -> None:
         plan = ort_lite.plan(case.model, [XLA, "CPUExecutionProvider"], options) if node.op_type in missing else None
         for partition in plan.assignment.partitions if plan is not None else ():
             if partition.provider.name == XLA and [claimed.op_type for claimed in partition.nodes] == [node.op_type]:
-                known = {value: np.asarray(case.feed[value.name]) for value in partition.inputs if value in partition.host_values}
+                known = {
+                    value: np.asarray(case.feed[value.name]) for value in partition.inputs if value in partition.host_values
+                }
                 assert "func.func" in lower(partition, sizes_of(partition.inputs, case.feed), known, "cuda")
                 missing.discard(node.op_type)
     without = {"ConstantOfShape", "GlobalLpPool", "Range", "SimplifiedLayerNormalization"}  # no node test of them is claimed
