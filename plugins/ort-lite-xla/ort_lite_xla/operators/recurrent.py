@@ -65,7 +65,7 @@ def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> 
 
 def _turn(x: Array, lengths: Array) -> Array:
     """Return x (T, N, ...) with the elements of each sequence in reverse order, and the others where they were."""
-    steps = jnp.arange(x.shape[0])[:, None]
+    steps, lengths = jnp.arange(x.shape[0])[:, None], jnp.minimum(lengths, x.shape[0])
     return jnp.take_along_axis(x, jnp.where(steps < lengths, lengths - 1 - steps, steps)[..., None], 0)
 
 
