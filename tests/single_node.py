@@ -52,14 +52,15 @@ class Single:
         self.model = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
         self.feeds = {names[k]: x for k, x in given.items() if k not in constants}
 
-    def session(self, provider: str) -> ort_lite.InferenceSession:
+    def session(self, provider: str, threads: int = 0) -> ort_lite.InferenceSession:
         """A session without transforms."""
         options = ort_lite.SessionOptions()
+        options.intra_op_num_threads = threads
         options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
         return ort_lite.InferenceSession(self.model, options, providers=[provider])
 
-    def run(self, provider: str) -> list[Array]:
-        return list(self.session(provider).run(None, self.feeds))
+    def run(self, provider: str, threads: int = 0) -> list[Array]:
+        return list(self.session(provider, threads).run(None, self.feeds))
 
     def reason(self, provider: str) -> str:
         """The reason why the provider declines the node."""

@@ -1,8 +1,8 @@
-"""The reasons why the provider rejects a node."""
+"""The nodes that the provider claims, and the reasons why it rejects the others."""
 
 from ort_lite import dtypes
 from ort_lite.graph import Node, TensorType, Value
-from ort_lite.provider import Rejection
+from ort_lite.provider import Capability, Rejection
 from ort_lite_xla.contents import content_operands, open_value
 from ort_lite_xla.registry import ALL, TABLE, XlaLowering, find
 
@@ -10,12 +10,35 @@ SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 """Operators whose result size depends on the elements. XLA needs sizes before it runs."""
 
 
+def answer(node: Node, minimum: int, seen: dict[Value, Value | None]) -> Capability | Rejection:
+    """Return the claim of a node in a partition of at least `minimum` nodes, or the first reason against the node.
+
+    A node with bodies is claimed with them. If the elements of an input decide between its branches, it has a partition of its
+    own, which gets the condition from outside. `seen` is that of `contents.open_value`.
+    """
+    if not node.subgraphs():
+        return misfit(node, seen) or Capability([node], minimum=minimum)
+    reason = _misfit_of_one(node) or _misfit_inside(node, seen)
+    return reason or Capability([node], merge=_open_contents(node, seen) is None, minimum=minimum, whole=True)
+
+
 def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
-    """Return the first reason against a node, or None if it is supported. `seen` is that of `contents.open_value`."""
+    """Return the first reason against a node as a part of a larger program, or None if it is supported."""
+    return _misfit_of_one(node) or _misfit_inside(node, seen) or _open_contents(node, seen)
+
+
+def _misfit_of_one(node: Node) -> Rejection | None:
     found = find(node)
-    if found is None:
-        return _unknown(node)
-    return _wrong_type(node, found) or _wrong_attribute(node, found) or _open_contents(node, seen)
+    return _unknown(node) if found is None else _wrong_type(node, found) or _wrong_attribute(node, found)
+
+
+def _misfit_inside(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
+    for body in node.subgraphs():
+        for inner in body:
+            reason = misfit(inner, seen)
+            if reason is not None:
+                return Rejection(node, reason.code, f"{inner} in its body: {reason.detail}")
+    return None
 
 
 def _unknown(node: Node) -> Rejection:

@@ -1,13 +1,28 @@
 """TracedValues whose contents must be known while tracing, such as shapes and bounds of slices, and whether they are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from ort_lite.graph import Node, Value
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.provider import Partition
 from ort_lite_xla.registry import find
 
 SIZES = ("Shape", "Size")
 """Operators that need only the shape of their operand, which is always known."""
+
+
+def nodes_inside(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yield the nodes, and those of their bodies, which come before the node around them."""
+    for node in nodes:
+        for body in node.subgraphs():
+            yield from nodes_inside(body)
+        yield node
+
+
+def constants_of(partition: Partition) -> list[Value]:
+    """Return the constants that the nodes of a partition read, those of their bodies included."""
+    bodies: Iterator[Graph] = (body for node in nodes_inside(partition.nodes) for body in node.subgraphs())
+    own = (value for body in bodies for value in body.initializers.values() if value.constant is not None)
+    return list(dict.fromkeys((*partition.constants, *own)))
 
 
 def content_operands(node: Node) -> list[Value]:
@@ -58,7 +73,7 @@ def _is_size(node: Node) -> bool:
 def collect_contents(nodes: Iterable[Node]) -> frozenset[Value]:
     """Return the values whose contents the nodes need while they are traced. The nodes are in topological order."""
     found: set[Value] = set()
-    for node in reversed(list(nodes)):
+    for node in reversed(list(nodes_inside(nodes))):
         found.update(content_operands(node))
         if any(value in found for value in node.outputs if value is not None) and not _is_size(node):
             found.update(value for value in node.inputs if value is not None)

@@ -1,8 +1,9 @@
 """Lower models for a device without having it: `python -m ort_lite_xla.lower MODEL.onnx|FOLDER ...`.
 
 Prints a line for each model: the nodes that XLA runs, in how many partitions, the operations that they become and the seconds
-that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one. If the rank of
-an operand is unknown, the model runs on JAX's CPU device, and the programs get the shapes that operands have there.
+that this took, or why it fails. Programs are lowered to StableHLO for the device, but compiled only where there is one. If the
+rank of an operand or the branch of an If is unknown, the model runs on JAX's CPU device, and the programs get the shapes and
+branches of that run.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Value
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.shapes import as_symbol, evaluate, symbols
-from ort_lite_xla.contents import collect_contents
+from ort_lite_xla.contents import collect_contents, constants_of
 from ort_lite_xla.provider import XLAExecutionProvider
 from ort_lite_xla.trace import Known, TracedValues, trace
 from ort_lite_xla.weights import EMBEDDED
@@ -65,16 +66,16 @@ class Recorder(XLAExecutionProvider):
 
 def operands_of(partition: Partition) -> list[Value]:
     """Return the constants that a program of the partition gets as operands, before the partition's inputs."""
-    return [value for value in partition.constants if value.constant is not None and value.constant.nbytes > EMBEDDED]
+    return [value for value in constants_of(partition) if value.constant is not None and value.constant.nbytes > EMBEDDED]
 
 
 def jax_function(partition: Partition, known: Known) -> Callable[..., list[Any]]:
     """Return a function of `operands_of(partition)` and the partition's inputs, which JAX can trace. It returns the outputs.
 
-    `known` has the contents of inputs on which shapes depend.
+    `known` has the contents of the host values among the inputs, on which shapes and branches depend.
     """
     needed, values = collect_contents(partition.nodes), (*operands_of(partition), *partition.inputs)
-    fixed = {value: known[value] for value in partition.inputs if value in needed}
+    fixed = {value: _contents(value, known) for value in _host_inputs(partition)}
 
     def function(*operands: Any) -> list[Any]:
         found = TracedValues(dict(fixed), dict(zip(values, operands, strict=True)), {})
@@ -95,7 +96,7 @@ def lower(
     """Return the StableHLO of a partition for a platform, with these sizes of open dimensions. `known`: see `jax_function`.
 
     `shapes` has the shapes of inputs for which sizes are not enough. Raises RuntimeException naming the node that does not fit,
-    and KeyError for a dimension without a size.
+    and KeyError for a dimension without a size, or contents that are not known.
     """
     values = (*operands_of(partition), *partition.inputs)
     operands = [
@@ -121,10 +122,10 @@ def lower_model(path: Path, platform: str, dims: Mapping[str, int], size: int) -
     partitions = _own(plan)
     sizes = dict.fromkeys((found.name for one in partitions for v in one.inputs for found in symbols(v.shape or ())), size)
     sizes |= sizes_of(plan.assignment.graph.inputs, feeds) | dict(dims)
-    unknown = any(value.shape is None for one in partitions for value in one.inputs)
-    if unknown and feeds:
-        return _lower_run(path, platform, feeds)
     known = {value: np.asarray(feeds[value.name]) for value in plan.assignment.graph.inputs if value.name in feeds}
+    unknown = any(value.shape is None for one in partitions for value in one.inputs)
+    if feeds and (unknown or any(value not in known for one in partitions for value in _host_inputs(one))):
+        return _lower_run(path, platform, feeds)
     texts = [lower(one, sizes, known, platform) for one in partitions]
     return _count(plan, texts)
 
@@ -143,6 +144,16 @@ def _lower_run(path: Path, platform: str, feeds: Mapping[str, Any]) -> Lowered:
             known = {value: np.asarray(given[value]) for value in one.inputs if value in one.host_values}
             texts.append(lower(one, {}, known, platform, shapes={value: x.shape for value, x in given.items()}))
     return _count(plan, texts, len(partitions) - len(texts))
+
+
+def _host_inputs(partition: Partition) -> list[Value]:
+    return [value for value in partition.inputs if value in partition.host_values]
+
+
+def _contents(value: Value, known: Known) -> Any:
+    if value not in known:
+        raise KeyError(f"the contents of {value.name!r}")
+    return known[value]
 
 
 def _own(plan: ort_lite.Explanation) -> list[Partition]:

@@ -127,10 +127,11 @@ class _Analysis:
         self._sizes(value)
 
     def _node(self, node: Node) -> list[Guard]:
-        operands = tuple(None if value is None else self._sizes(value) for value in node.inputs)
+        reads = node.reads()
+        operands = tuple(None if value is None else self._sizes(value) for value in reads)
         results = tuple(None if value is None else self._sizes(value) for value in node.outputs)
         inside = frozenset(size for sizes in (*operands, *results) for size in sizes or () if isinstance(size, str))
-        taints = [self.taints.get(value, frozenset()) if value is not None else frozenset[str]() for value in node.inputs]
+        taints = [self.taints.get(value, frozenset()) if value is not None else frozenset[str]() for value in reads]
         if self._tells_sizes(node, operands, results, taints):
             return []
         involved = inside.union(*taints)
@@ -157,7 +158,7 @@ class _Analysis:
             names = frozenset(size for size in operands[0] or () if isinstance(size, str))
         elif any(isinstance(size, str) for sizes in results for size in sizes or ()):
             return False
-        elif all(v is None or v.constant is not None or v in self.tellers for v in node.inputs):
+        elif all(v is None or v.constant is not None or v in self.tellers for v in node.reads()):
             names = frozenset[str]().union(*taints)
         else:
             return False

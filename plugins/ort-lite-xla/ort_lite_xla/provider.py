@@ -89,11 +89,11 @@ class XLAExecutionProvider(ExecutionProvider):
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         """Yield the nodes that have a lowering, and a reason for each node that has none."""
-        from ort_lite_xla.capability import misfit
+        from ort_lite_xla.capability import answer
 
         seen: dict[Value, Value | None] = {}
         for node in graph:
-            yield misfit(node, seen) or Capability([node], minimum=self._options["minimum"])
+            yield answer(node, self._options["minimum"], seen)
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         """Copy the weights to the device. Programs are compiled at the first run of each shape, when it is known."""

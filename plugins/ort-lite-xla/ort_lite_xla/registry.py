@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite import dtypes
-from ort_lite.graph import Node
+from ort_lite.graph import Graph, Node
 from ort_lite.record import Record
 
 Array = Any
@@ -103,13 +103,21 @@ def has_input(node: Node, index: int) -> bool:
 class XlaOp:
     """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise.
 
-    With `vendor`, the lowering may call a kernel of the device's vendor, and may ask the device which ones there are.
+    With `vendor`, the lowering may call a kernel of the device's vendor, and may ask the device which ones there are. `compute`
+    computes a body of the node.
     """
 
-    __slots__ = ("_known", "node", "vendor", "xp")
+    __slots__ = ("_compute", "_known", "node", "vendor", "xp")
 
-    def __init__(self, node: Node, known: Mapping[int, np.ndarray[Any, Any]], xp: Any, vendor: bool = False) -> None:
-        self.node, self._known, self.xp, self.vendor = node, known, xp, vendor
+    def __init__(
+        self,
+        node: Node,
+        known: Mapping[int, np.ndarray[Any, Any]],
+        xp: Any,
+        vendor: bool = False,
+        compute: Callable[[Graph], list[Array]] | None = None,
+    ) -> None:
+        self.node, self._known, self.xp, self.vendor, self._compute = node, known, xp, vendor, compute
 
     @property
     def version(self) -> int:
@@ -119,6 +127,11 @@ class XlaOp:
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute of the node, or the default."""
         return self.node.attr(name, default)
+
+    def body(self, name: str) -> list[Array]:
+        """Compute the body in an attribute, and return its results."""
+        assert self._compute is not None, "a node with bodies is lowered by trace"
+        return self._compute(self.node.attr(name))
 
     def wants(self, index: int) -> bool:
         """Return True if output `index` may be read."""

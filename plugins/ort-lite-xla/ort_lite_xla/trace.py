@@ -1,13 +1,13 @@
 """Tracing: runs the lowerings of a partition's nodes, on JAX tracers, or on NumPy arrays where contents must be known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.errors import RuntimeException
-from ort_lite.graph import Node, Value
+from ort_lite.graph import Graph, Node, Value
 from ort_lite_xla.registry import Array, XlaLowering, XlaOp, find
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
@@ -60,12 +60,17 @@ def trace(
     If it `rounds`, products of float32 round their operands and results to bfloat16. Raises RuntimeException naming the node whose
     operands do not fit.
     """
+
+    def compute(body: Graph) -> list[Array]:
+        trace(body.nodes, values, needed, guards, who, vendor, rounds)
+        return [values.tracer(value) for value in body.outputs]
+
     for node in nodes:
         lowering = find(node)
         assert lowering is not None, "get_capability declines what has no lowering"
         try:
             with np.errstate(all="ignore"):  # ONNX does not warn of 1 / 0
-                results = _results(node, lowering, values, needed, guards.get(node, ()), vendor, rounds)
+                results = _results(node, lowering, values, needed, guards.get(node, ()), vendor, rounds, compute)
         except (TypeError, ValueError, IndexError, ZeroDivisionError) as error:
             shapes = ", ".join("(left out)" if v is None else f"{v.name!r} {_shape(values, v)}" for v in node.inputs)
             raise RuntimeException(f"{node} ({who}): {error}; operands are {shapes}") from error
@@ -85,6 +90,7 @@ def _results(
     guards: Sequence[Guard],
     vendor: bool,
     rounds: bool,
+    compute: Callable[[Graph], list[Array]],
 ) -> tuple[Array, ...]:
     known = {
         k: values.contents(value) for k in lowering.contents if k < len(node.inputs) and (value := node.inputs[k]) is not None
@@ -103,7 +109,7 @@ def _results(
     rounds = rounds and not on_host and node.op_type in PRODUCTS
     if rounds:
         operands = [_convert(x, np.float32, jnp.bfloat16) for x in operands]
-    results = lowering.function(XlaOp(node, known, np if on_host else jnp, vendor), *operands)
+    results = lowering.function(XlaOp(node, known, np if on_host else jnp, vendor, compute), *operands)
     listed = tuple(results) if isinstance(results, tuple | list) else (results,)
     if rounds and node.outputs[0] is not None and node.outputs[0].dtype == "float32":
         return tuple(_convert(x, jnp.bfloat16, np.float32) for x in listed)

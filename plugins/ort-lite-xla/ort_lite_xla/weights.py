@@ -8,6 +8,7 @@ import numpy as np
 
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
+from ort_lite_xla.contents import constants_of
 from ort_lite_xla.executables import XlaSettings
 from ort_lite_xla.trace import PRODUCTS
 from ort_lite_xla.transfer import share
@@ -22,7 +23,7 @@ class Weights:
 
     def __init__(self, partition: Partition, settings: XlaSettings) -> None:
         device = settings.device
-        self.values = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
+        self.values = [v for v in constants_of(partition) if v.constant is not None and v.constant.nbytes > EMBEDDED]
         self.orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
         arrays = [_store(v, p) for v, p in zip(self.values, self.orders, strict=True)]
         if settings.precision == "bf16":

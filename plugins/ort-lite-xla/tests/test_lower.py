@@ -83,7 +83,10 @@ def test_every_operator_of_onnx_is_lowered_for_gpus() -> None:
         plan = ort_lite.plan(case.model, [XLA, "CPUExecutionProvider"], options) if node.op_type in missing else None
         for partition in plan.assignment.partitions if plan is not None else ():
             if partition.provider.name == XLA and [claimed.op_type for claimed in partition.nodes] == [node.op_type]:
-                assert "func.func" in lower(partition, sizes_of(partition.inputs, case.feed), {}, "cuda")
+                known = {
+                    value: np.asarray(case.feed[value.name]) for value in partition.inputs if value in partition.host_values
+                }
+                assert "func.func" in lower(partition, sizes_of(partition.inputs, case.feed), known, "cuda")
                 missing.discard(node.op_type)
     without = {"ConstantOfShape", "GlobalLpPool", "Range", "SimplifiedLayerNormalization"}  # no node test of them is claimed
     assert missing == without
@@ -107,11 +110,24 @@ def test_a_folder_has_a_line_for_each_model(tmp_path: Path, capsys: pytest.Captu
     assert "third.onnx: not lowered: " in lines[-1]
 
 
+def test_conditions_are_those_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """(float c, float[N] x) => (float[N] y) {
+        b = Cast<to = 9>(c)
+        y = If (b) <then_branch = t () => (float[N] s) { s = Neg(x) }, else_branch = e () => (float[N] u) { u = Exp(x) }> }"""
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}'), tmp_path / "first.onnx")
+    assert main([str(tmp_path)]) == 1
+    np.savez(tmp_path / "feeds.npz", c=np.float32(1), x=np.zeros(3, np.float32))
+    assert main([str(tmp_path)]) == 0
+    unknown, line = capsys.readouterr().out.splitlines()
+    assert "not lowered: KeyError: \"the contents of 'b'\"" in unknown
+    assert "4 of 4 nodes, 2 partitions" in line
+
+
 def test_shapes_that_do_not_follow_are_those_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The rank of `a` depends on an input. The other branch does not run, so that nobody knows the shapes in it."""
+    """The rank of `a` depends on an input. The other branch stays on the CPU, and does not run, so that nobody knows its shapes."""
     text = """(bool c, float[N,1] x) => (float[K] y) {
         a = If (c) <then_branch = t () => (float[K] s) { f = Neg(x) s = Squeeze(f) },
-                    else_branch = e () => (float[L,M] u) { u = Neg(x) }>
+                    else_branch = e () => (float[L,M] u) { n = NonZero(x) f = Cast<to = 1>(n) u = Neg(f) }>
         y = Exp(a) }"""
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}'), tmp_path / "first.onnx")
     np.savez(tmp_path / "feeds.npz", c=np.array(True), x=np.zeros((3, 1), np.float32))

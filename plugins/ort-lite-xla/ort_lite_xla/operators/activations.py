@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from ort_lite_xla.along import except_axis, pointwise
 from ort_lite_xla.operators.widening import in_float32
-from ort_lite_xla.registry import FLOATS, NUMBERS, Array, XlaOp, lowering
+from ort_lite_xla.registry import FLOATS, NUMBERS, Array, Function, XlaOp, lowering
 
 MICROSOFT = "com.microsoft"
 
@@ -123,15 +123,19 @@ def shrink(op: XlaOp, x: Array) -> Array:
     return moved.astype(x.dtype)
 
 
-def _normalize(op: XlaOp, x: Array, function: object) -> Array:
+def _normalize(op: XlaOp, x: Array, function: Function) -> Array:
     """Apply `function` along `axis`; before opset 13, over all dimensions from `axis` on as one."""
-    assert callable(function)
+    flat = op.version < 13
+    return normalize(x, function, op.attr("axis", 1 if flat else -1), flat)
+
+
+def normalize(x: Array, function: Function, axis: int, flat: bool) -> Array:
+    """Apply `function` along an axis of x; if `flat`, over all dimensions from the axis on as one."""
     if x.ndim == 0:
         return function(x.reshape(1), axis=0).reshape(())
-    if op.version >= 13:
-        return function(x, axis=op.attr("axis", -1))
-    axis = op.attr("axis", 1) % max(x.ndim, 1)
-    rows = x.reshape(*x.shape[:axis], -1) if x.size else x
+    if not flat:
+        return function(x, axis=axis)
+    rows = x.reshape(*x.shape[: axis % x.ndim], -1) if x.size else x
     return function(rows, axis=-1).reshape(x.shape)
 
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import PaddedDims, by_axes, except_axis, left_rows, pointwise
-from ort_lite_xla.operators.activations import MICROSOFT
+from ort_lite_xla.operators.activations import MICROSOFT, normalize
 from ort_lite_xla.operators.binary import quotient
 from ort_lite_xla.operators.conv import convolve
 from ort_lite_xla.operators.integers import by_column, by_row, multiply, per_filter, subtract_zero_point
@@ -201,3 +202,26 @@ def qlinear_binary(
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
     levels = jnp.round(quotient(y, y_scale))
     return _saturate(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())
+
+
+def _is_flat(node: Node) -> bool:
+    """Return True if a QLinearSoftmax adds up all dimensions from its axis on, as Softmax did before opset 13."""
+    return bool(node.attr("opset", 13) < 13)
+
+
+def _along_rows(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow padded dimensions that are not added up: no byte stands for 0."""
+    first, rank = int(dims.node.attr("axis", -1)), len(dims.operand(0))
+    return by_axes(dims, range(first % max(rank, 1), rank) if _is_flat(dims.node) else [first], None)
+
+
+@lowering("QLinearSoftmax", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, FLOATS, BYTES), along=_along_rows)
+def qlinear_softmax(op: XlaOp, x: Array, x_scale: Array, x_zero: Array, y_scale: Array, y_zero: Array) -> Array:
+    """Compute Softmax of quantized values. Spec: onnxruntime com.microsoft QLinearSoftmax-1.
+
+    As in onnxruntime, the quotient of 1 and the result's scale is rounded down.
+    """
+    levels = subtract_zero_point(x, x_zero).astype(np.float32) * x_scale
+    y = normalize(levels, jax.nn.softmax, op.attr("axis", -1), _is_flat(op.node))
+    steps = jnp.floor(quotient(np.float32(1), y_scale))
+    return _saturate(jnp.round(y * steps) + y_zero.astype(np.float32), op.dtype())

@@ -13,11 +13,13 @@ from ort_lite_xla.registry import FLOATS, Array, XlaOp, lowering
 
 State = tuple[Array, ...]
 Cell = Callable[[Array, State], State]
-DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+LSTM_DEFAULTS = ("Sigmoid", "Tanh", "Tanh")
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": LSTM_DEFAULTS, "DynamicQuantizeLSTM": LSTM_DEFAULTS}
 TYPES = (FLOATS, FLOATS, FLOATS, FLOATS, frozenset({"int32"}), FLOATS)
 
 
-def _plain_activations(node: Node) -> str | None:
+def plain_activations(node: Node) -> str | None:
+    """Check that the activations of a recurrent node are known ones without parameters."""
     unknown = [name for name in node.attr("activations") or () if name not in PARAMETERS]
     if unknown:
         return f"activation {unknown[0]!r}"
@@ -42,10 +44,10 @@ def _clip(op: XlaOp, x: Array) -> Array:
 
 
 def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
-    """Return all hidden states (T, N, H), 0 past the end of a sequence, and the last states.
-
-    A reversed sequence keeps the initial state until its last element.
-    """
+    """Return all hidden states (T, N, H), 0 past the end of a sequence, and the last states."""
+    if reverse and lengths is not None:
+        every, last = _scan(_turn(x, lengths), lengths, first, cell, False)
+        return _turn(every, lengths), last
     steps = jnp.arange(x.shape[0])
 
     def step(state: State, element: tuple[Array, Array]) -> tuple[State, Array]:
@@ -61,7 +63,13 @@ def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> 
     return every, last
 
 
-def _recurrent(
+def _turn(x: Array, lengths: Array) -> Array:
+    """Return x (T, N, ...) with the elements of each sequence in reverse order, and the others where they were."""
+    steps, lengths = jnp.arange(x.shape[0])[:, None], jnp.minimum(lengths, x.shape[0])
+    return jnp.take_along_axis(x, jnp.where(steps < lengths, lengths - 1 - steps, steps)[..., None], 0)
+
+
+def recurrent(
     op: XlaOp, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
 ) -> tuple[Array, ...]:
     """Return Y and the last states, of one or two directions, in the layout of the attribute."""
@@ -97,7 +105,7 @@ def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
     return 0 if b is None else b[way, gates * hidden :]
 
 
-@lowering("RNN", since=7, types=TYPES, check=_plain_activations)
+@lowering("RNN", since=7, types=TYPES, check=plain_activations)
 @in_float32
 def rnn(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """Compute h = f(x W + h R + b). Spec: ONNX RNN-22."""
@@ -111,10 +119,10 @@ def rnn(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 1))
+    return recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 1))
 
 
-@lowering("GRU", since=7, types=TYPES, check=_plain_activations)
+@lowering("GRU", since=7, types=TYPES, check=plain_activations)
 @in_float32
 def gru(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """Compute a GRU with gates z, r, h in this order, the reset gate before or after the product with R. Spec: ONNX GRU-22."""
@@ -138,10 +146,26 @@ def gru(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 3))
+    return recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 3))
 
 
-@lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
+def lstm_update(op: XlaOp, way: int, peepholes: Array) -> Callable[[Array, Array], State]:
+    """Return the function that computes the next h and c of one direction from the sums of the gates and the last c."""
+    f, g, out = _activations(op, way)
+    p_i, p_o, p_f = (0, 0, 0) if peepholes is None else jnp.split(peepholes[way], 3)
+
+    def update(sums: Array, memory: Array) -> State:
+        i, o, forget, new = jnp.split(sums, 4, axis=-1)
+        i = f(_clip(op, i + p_i * memory))
+        forget = 1 - i if op.attr("input_forget", 0) else f(_clip(op, forget + p_f * memory))
+        kept = forget * memory + i * g(_clip(op, new))
+        o = f(_clip(op, o + p_o * kept))
+        return o * out(kept), kept
+
+    return update
+
+
+@lowering("LSTM", since=7, types=TYPES, check=plain_activations)
 @in_float32
 def lstm(
     op: XlaOp,
@@ -158,19 +182,12 @@ def lstm(
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
-        f, g, out = _activations(op, way)
-        bias = _recurrent_bias(b, way, 4, hidden)
-        p_i, p_o, p_f = (0, 0, 0) if peepholes is None else jnp.split(peepholes[way], 3)
+        update, bias = lstm_update(op, way, peepholes), _recurrent_bias(b, way, 4, hidden)
 
         def cell(part: Array, state: State) -> State:
             before, memory = state
-            i, o, forget, new = jnp.split(part + before @ r[way].T + bias, 4, axis=-1)
-            i = f(_clip(op, i + p_i * memory))
-            forget = 1 - i if op.attr("input_forget", 0) else f(_clip(op, forget + p_f * memory))
-            kept = forget * memory + i * g(_clip(op, new))
-            o = f(_clip(op, o + p_o * kept))
-            return o * out(kept), kept
+            return update(part + before @ r[way].T + bias, memory)
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h, c], make, _multiply_input(w, b, hidden, 4))
+    return recurrent(op, x, lengths, hidden, [h, c], make, _multiply_input(w, b, hidden, 4))
