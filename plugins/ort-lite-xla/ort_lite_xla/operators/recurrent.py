@@ -69,6 +69,13 @@ def _turn(x: Array, lengths: Array) -> Array:
     return jnp.take_along_axis(x, jnp.where(steps < lengths, lengths - 1 - steps, steps)[..., None], 0)
 
 
+def _start(x: Array, lengths: Array, state: Array) -> Array:
+    """Return initial states (N, ...) of which those of sequences without steps are 0, as in onnxruntime."""
+    if not x.shape[0]:
+        return jnp.zeros_like(state)
+    return state if lengths is None else jnp.where((lengths > 0)[:, None], state, 0)
+
+
 def recurrent(
     op: XlaOp, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
 ) -> tuple[Array, ...]:
@@ -80,7 +87,7 @@ def recurrent(
     given = [None if s is None else (jnp.swapaxes(s, 0, 1) if batch_first else s) for s in states]
     every, lasts = [], []
     for way in range(ways):
-        first = tuple(jnp.zeros((x.shape[1], hidden), x.dtype) if s is None else s[way] for s in given)
+        first = tuple(jnp.zeros((x.shape[1], hidden), x.dtype) if s is None else _start(x, lengths, s[way]) for s in given)
         outputs, last = _scan(parts(x, way), lengths, first, make(way), direction == "reverse" or way == 1)
         every.append(outputs)
         lasts.append(last)
