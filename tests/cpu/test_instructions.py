@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.native import Spec
+from ort_lite.native import Spec, instructions
 from ort_lite.native.cpu import NAMES, host, parse_target
 from ort_lite.native.instructions import INSTRUCTIONS, loops
 from ort_lite.tools.cli.benchmark.machine_peaks import FACTORS
@@ -53,6 +53,13 @@ def test_a_loop_has_its_instruction_and_no_memory(name: str) -> None:
         products = [line for line in loop.lines if re.fullmatch(MNEMONICS[instruction], line.split()[0])]
         assert len(products) == dict(spec.statics)["count"], instruction
         assert not [line for line in loop.lines if "(" in line or "[" in line], instruction
+
+
+def test_without_a_compiler_only_loops_that_are_there_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instructions, "compiler_lacks", lambda: "numba")
+    monkeypatch.setattr(instructions, "is_available", lambda spec, target: "fmuladd" in spec.exact)
+    [(name, (run, _))] = instructions.runs(host()).items()
+    assert (name, run()) == ("fma f32", 0)
 
 
 def test_factors_tell_which_products_an_instruction_can_compute() -> None:

@@ -2,8 +2,9 @@
 
 `list` writes models.txt anew, from the models in a folder and those of the tests: the kernels that they ask for on each target. `build`
 compiles these, what the cases of ONNX's test suite ask for, generic kernels, and the loops that measure peaks, for the named targets or
-this machine alone ("own"); "x86_64" and "aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack. `check` installs wheels into
-a fresh environment that has no compiler, and compares the time from import to the first result with onnxruntime's.
+this machine alone ("own"); "x86_64" and "aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack.
+`check` installs wheels into a fresh environment that has no compiler, and compares the time from import to the first result with
+onnxruntime's.
 """
 
 import argparse
