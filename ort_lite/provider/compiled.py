@@ -160,6 +160,8 @@ class KernelChoice(Record):
     """
     rejected: Mapping[str, str] = field(default_factory=dict)
     """The reason why each of the others does not fit."""
+    instruction: str = ""
+    """The instruction that multiplies in its kernels, by its name in `ort_lite.native.instructions`, or "" if unknown."""
 
     @property
     def predicted(self) -> float:

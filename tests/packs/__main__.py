@@ -1,9 +1,10 @@
 """python -m tests.packs list FOLDER | build FILE [TARGET ...] | wheel PACK FOLDER | check WHEEL ...: kernel packs.
 
 `list` writes models.txt anew, from the models in a folder and those of the tests: the kernels that they ask for on each target. `build`
-compiles these, what the cases of ONNX's test suite ask for, and generic kernels, for the named targets or this machine alone ("own");
-"x86_64" and "aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack. `check` installs wheels into
-a fresh environment that has no compiler, and compares the time from import to the first result with onnxruntime's.
+compiles these, what the cases of ONNX's test suite ask for, generic kernels, and the loops that measure peaks, for the named targets or
+this machine alone ("own"); "x86_64" and "aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack.
+`check` installs wheels into a fresh environment that has no compiler, and compares the time from import to the first result with
+onnxruntime's.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ort_lite.native import Spec, cpu
+from ort_lite.native.instructions import loops
 from ort_lite.plugins import shape_rules
 from ort_lite_cpu.program.generic import generic_specs
 from tests.cpu import integer_models
@@ -87,8 +89,10 @@ def _build(file: Path, names: Sequence[str], every: int) -> int:
         with asked.pretended(cpu.parse_target(name)) as specs:
             for one in suite:
                 asked.load(one.model, one.rounding)
-        generic = generic_specs(name if name in cpu.NAMES else "host", shape_rules())
-        wanted[name] = specs | {*generic} | {spec for spec, targets in listed.items() if name in targets}
+        known = name if name in cpu.NAMES else "host"
+        measuring = {spec for spec, _ in loops(cpu.parse_target(known)).values()}
+        wanted[name] = specs | measuring | {*generic_specs(known, shape_rules())}
+        wanted[name] |= {spec for spec, targets in listed.items() if name in targets}
         print(f"{name}: {len(wanted[name])} kernels", flush=True)
     problems = build(file, wanted)
     print("\n".join([*problems, f"{file}: {file.stat().st_size / 1e6:.1f} MB in {time.monotonic() - began:.0f} s"]), flush=True)

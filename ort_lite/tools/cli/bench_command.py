@@ -30,7 +30,6 @@ from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, 
 from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import default_sizes, dims_of, dims_of_feeds, feeds_of, lengths
-from ort_lite.tools.cli.pairs import pairs
 from ort_lite.tools.cli.printing import json_text, print_json, print_text
 
 
@@ -215,7 +214,7 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
         source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
     ) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
-    limits = peaks(arithmetics=[line.arithmetic for line in found.lines])
+    limits = peaks(target=session_arguments.options(arguments).config("ort_lite.target", "host"))
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     if arguments.json != "-":
         show(found, limits, rows, arguments.top, say)
@@ -231,7 +230,7 @@ def _candidates(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> d
         raise InvalidArgument(
             "--candidates and --calibrate measure the CPU provider alone: without --providers, --against and --nodes"
         )
-    target = runnable(dict(pairs(arguments.config, "--config")).get("ort_lite.target", "host"))
+    target = runnable(session_arguments.options(arguments).config("ort_lite.target", "host"))
     found: dict[str, list[NodeCandidates]] = {}
     for name, source in cases.items():
         with session_arguments.session(arguments, source) as session:

@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> None:
         found = profile(session, feeds, arguments.seconds)
     if arguments.trace:
         _write_trace(arguments, options, feeds)
-    limits = peaks(arithmetics=[line.arithmetic for line in found.lines])
+    limits = peaks(target=options.config("ort_lite.target", "host"))
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     totals = _totals(found.lines)
     if arguments.json:

@@ -13,6 +13,7 @@ from ort_lite.log.events import RUN, Stream
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import sizes_of
 from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.tools.cli.benchmark.machine_peaks import Peaks
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.node_times import Profile, profile_of, repeat
 
@@ -48,18 +49,18 @@ def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECOND
     return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 
 
-def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.CostData]:
-    """Return the costs from the runs of a trace. `dims` are the known sizes of free dimensions."""
+def profile_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> Profile:
+    """Return the profile of the runs of a trace. `dims` are the known sizes of free dimensions."""
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
-        return {}
+        return Profile((), 0.0, 0)
     kernels = [event for event in trace.events if event.kind == "Kernel"]
     steps = [e.replace(name=e.name.removesuffix(STEP)) for e in trace.events if e.kind in ("Step", "Node")]
-    return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
+    return profile_of(kernels, runs, assignment, sizes_of(dims), steps)
 
 
-def costs_of(profile: Profile) -> dict[str, page.CostData]:
-    """Return the cost by node. Nodes that ran as one have equal shares."""
+def costs_of(profile: Profile, limits: Peaks | None, threads: int) -> dict[str, page.CostData]:
+    """Return the cost by node. Nodes that ran as one have equal shares. `limits` are the peaks of the machine that ran them."""
     costs: dict[str, page.CostData] = {}
     for line in profile.lines:
         count = len(line.nodes)
@@ -72,5 +73,8 @@ def costs_of(profile: Profile) -> dict[str, page.CostData]:
             }
             if line.operations is not None:
                 cost["flops"] = round(line.operations / count)
+            if limits is not None:
+                reached, cost["limit"] = limits.share(line, threads)
+                cost["of_peak"] = round(reached, 4)
             costs[name] = cost
     return costs

@@ -186,13 +186,18 @@ class TimelineData(TypedDict):
 
 
 class CostData(TypedDict):
-    """The median cost of a node in one run. `shared` is the number of nodes that ran as one, each with an equal share."""
+    """The median cost of a node in one run. `shared` is the number of nodes that ran as one, each with an equal share.
+
+    The peak is known of runs on this machine.
+    """
 
     microseconds: float
     share: float  # of the run, 0 to 1
     flops: NotRequired[int]
     bytes: NotRequired[int]
     shared: int
+    limit: NotRequired[str]  # the instruction or "memory", whichever is nearer to its peak
+    of_peak: NotRequired[float]  # the share of that peak
 
 
 class CandidateData(TypedDict):

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 class NodeTime(Record):
     """The time of a node or group in one run. `name` is that of the event, with "+" between fused nodes; `share` is the part of the
-    whole run. `arithmetic` is the element type of its products.
+    whole run. `arithmetic` is the element type of its products. `instruction` multiplies in its kernel; "" if unknown.
 
     `nbytes` counts the tensors that go in and out, each once. `operations` is None if it depends on data. `nodes` are the names of
     the group, which is empty for what providers insert. `kernel` and `runner_up` are candidates that can compute it, "" if unknown.
@@ -41,6 +41,7 @@ class NodeTime(Record):
     kernel: str = ""
     runner_up: str = ""
     arithmetic: str = "float32"
+    instruction: str = ""
     predicted: float | None = None
     """The predicted seconds of the kernel in one thread, at nominal sizes of open dimensions; None if there is no prediction."""
 
@@ -69,7 +70,8 @@ class Profile(Record):
 def _with_choice(line: NodeTime, choice: KernelChoice | None) -> NodeTime:
     if choice is None:
         return line
-    return line.replace(kernel=choice.taken, runner_up=choice.runner_up, predicted=choice.predicted / 1e6)
+    known = {"kernel": choice.taken, "runner_up": choice.runner_up, "instruction": choice.instruction}
+    return line.replace(**known, predicted=choice.predicted / 1e6)
 
 
 def _row(line: NodeTime) -> tuple[str, ...]:

@@ -10,12 +10,16 @@ from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import RUN
 from ort_lite.log.progress_line import ProgressLine
+from ort_lite.options.options import SessionOptions
 from ort_lite.record import Record
+from ort_lite.session.explanation import Explanation
 from ort_lite.session.preparation import Arguments, load_again
 from ort_lite.session.session import Session
 from ort_lite.session.session_state import SessionState
+from ort_lite.tools.cli.benchmark.machine_peaks import Peaks, cores, peaks
 from ort_lite.tools.view.collect import Subject, collect
-from ort_lite.tools.view.costs import costs_of_trace, measure_runs
+from ort_lite.tools.view.costs import costs_of, measure_runs, profile_of_trace
+from ort_lite.tools.view.document import CostData
 from ort_lite.tools.view.node_times import dims_of
 from ort_lite.tools.view.trace_file import read
 from ort_lite.tools.view.view_result import View
@@ -58,9 +62,11 @@ def _view(
     line.update("running the model", 1, _STEPS)
     dims = dims_of(explanation.assignment.graph.inputs, feeds or {})
     trace = None if profile is None else _read(profile)
+    limits = None
     if feeds is not None:
         recorded = measure_runs(session, feeds)
-        trace = trace or recorded
+        if trace is None:
+            trace, limits = recorded, peaks(target=state.options.config("ort_lite.target", "host"))
     line.update("collecting the stages", 2, _STEPS)
     subject = Subject(
         explanation=explanation,
@@ -71,11 +77,18 @@ def _view(
         fused={} if state.prepared is None else state.prepared.compiled.fused,
         notes=(note,) if note else (),
         dims=dims,
-        costs={} if trace is None else costs_of_trace(trace, explanation.assignment, dims),
+        costs={} if trace is None else _costs(trace, limits, explanation, dims, state.options),
         plans=state.memory_plans(),
         trace=trace,
     )
     return View(collect(subject))
+
+
+def _costs(
+    trace: Trace, limits: Peaks | None, explanation: Explanation, dims: Mapping[str, int], options: SessionOptions
+) -> dict[str, CostData]:
+    found = profile_of_trace(trace, explanation.assignment, dims).with_choices(explanation.kernels)
+    return costs_of(found, limits, max(options.intra_op_num_threads, 0) or cores())
 
 
 def _title(origin: Origin, state: SessionState) -> str:

@@ -222,17 +222,18 @@ class Program:
     def _choice(self, node: Node, instructions: Sequence[Instruction], sizes: Mapping[str, int]) -> KernelChoice:
         from ort_lite.provider.compiled import CandidateCost, KernelChoice
         from ort_lite_cpu.costs import kernel_family, nominal, shipped_costs
-        from ort_lite_cpu.program.recording import kernel_name
+        from ort_lite_cpu.program.recording import instruction_name, kernel_name
 
-        names = tuple(dict.fromkeys(kernel_name(instruction.spec) for instruction in instructions))
+        specs = [instruction.spec for instruction in instructions]
+        names, multiplies = tuple(dict.fromkeys(map(kernel_name, specs))), instruction_name(specs, self.lowered.target)
         choice = self.lowered.choices.get(node)
         if choice is not None:
-            return KernelChoice(names, choice.taken, choice.costs, choice.rejected)
+            return KernelChoice(names, choice.taken, choice.costs, choice.rejected, multiplies)
         costs = self.source.options.costs or shipped_costs(self.lowered.target)
         works = [(kernel_family(instruction.spec), nominal(instruction.work, sizes)) for instruction in instructions]
         predicted = sum(costs.predict(family, work) for family, work in works) / 1000
         taken = "+".join(dict.fromkeys(family for family, _ in works))
-        return KernelChoice(names, taken, {taken: CandidateCost(predicted)})
+        return KernelChoice(names, taken, {taken: CandidateCost(predicted)}, instruction=multiplies)
 
     def memory_plan(self) -> MemoryPlan:
         """Return the memory plan of the shapes bound last, by segment; empty before the first run."""

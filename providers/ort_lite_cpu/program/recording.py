@@ -13,9 +13,11 @@ from typing import Any
 
 from ort_lite.dtypes import from_numpy
 from ort_lite.native import Spec
+from ort_lite.native.cpu import Target
 from ort_lite.provider import CURRENT, StepEvents
 from ort_lite.shapes import substitute
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.costs import kernel_family
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program.bind import Bound
@@ -73,6 +75,22 @@ def kernel_name(spec: Spec) -> str:
     """Return the name of a kernel without its module: "gemm<f32, ...>"."""
     where, _, details = spec.name.partition("<")
     return where.rpartition(".")[2] + (f"<{details}" if details else "")
+
+
+def instruction_name(specs: Sequence[Spec], target: Target) -> str:
+    """Return the instruction that multiplies in the kernels of a node, by its name in `ort_lite.native.instructions`.
+
+    Tiles, which are Static, tell it: those of bfloat16 have `pairs` of k, those of bytes `quads`. Kernels without one have names.
+    """
+    statics, names = {name: value for spec in specs for name, value in spec.statics}, {kernel_family(spec) for spec in specs}
+    if "tile.pairs" in statics:
+        return "amx bf16" if statics["tile.amx"] else "dots bf16"
+    if "tile.quads" in statics:
+        kind = "amx" if statics["tile.amx"] else "i8mm" if statics["tile.quads"] == 2 else "dots"
+        return f"{kind} {'s8s8' if statics['tile.middle'] else 'u8s8'}"
+    if names & {"few_bit_dots", "dot_depthwise"}:
+        return "dots u8s8" if target.has_vnni else "dots s8s8"
+    return "pairs s16s16" if "madd" in statics or "integer_depthwise" in names else "fma f32"
 
 
 def _args(segment: Segment, primary: Mapping[Buffer, Tensor], bound: Bound, index: int) -> Mapping[str, str]:

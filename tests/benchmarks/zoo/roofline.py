@@ -1,10 +1,9 @@
 """The roofline of a model: the shortest time that its nodes could take one after the other, by the measured peaks of the machine."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 
-from ort_lite.tools.cli.benchmark.machine_peaks import PRODUCTS, Peaks, peaks
+from ort_lite.tools.cli.benchmark.machine_peaks import Peaks, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.view.node_times import NodeTime
 
@@ -14,7 +13,7 @@ SECONDS = 2.0
 
 def roofline(session: Any, feeds: Mapping[str, Any], threads: int) -> float:
     """Return the roofline of a run in seconds. Runs the session a few times, an instruction at a time."""
-    return bound(profile(session, feeds, 0).lines, _peaks(), threads)
+    return bound(profile(session, feeds, 0).lines, peaks(SECONDS), threads)
 
 
 def bound(lines: Iterable[NodeTime], limits: Peaks, threads: int) -> float:
@@ -23,8 +22,3 @@ def bound(lines: Iterable[NodeTime], limits: Peaks, threads: int) -> float:
     Operations are those of the definition, in the arithmetic of the operands. Operations that depend on data count as none.
     """
     return sum(limits.shortest_time(line.operations, line.nbytes, threads, line.arithmetic)[0] for line in lines)
-
-
-@cache
-def _peaks() -> Peaks:
-    return peaks(SECONDS, PRODUCTS)

@@ -60,7 +60,7 @@ def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) ->
     found = parse(bench(capsys, model, "--nodes", "--dim", "N=4", "--json", "-"))["profile"]
     (product,) = (row for row in found["nodes"] if "MatMul" in row["operator"])
     assert product["operations"] >= 2 * 4 * 3 * 2
-    assert found["peaks_of_a_core"]["operations"] > 0
+    assert found["peaks_of_a_core"]["operations"]["fma f32"] > 0 and product["instruction"] == "fma f32"
     shown = bench(capsys, model, "--nodes", "--top", "1").splitlines()
     assert shown[3].split()[:6] == ["node", "operator", "ms", "predicted", "ms", "share"]
     assert PREDICTIONS in shown

@@ -38,6 +38,7 @@ def test_nodes_that_were_run_as_one_have_equal_parts() -> None:
     assert parts[0]["flops"] == 64 * 64
     assert (costs["m"]["shared"], costs["m"].get("flops")) == (1, 2 * 64**3)
     assert all(cost["microseconds"] > 0 for cost in costs.values())
+    assert all(cost["of_peak"] > 0 and cost["limit"] in ("fma f32", "memory") for cost in costs.values())
     assert 0 < sum(cost["share"] for cost in costs.values()) <= 1
 
 

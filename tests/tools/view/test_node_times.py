@@ -10,9 +10,11 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.log.events import Event
+from ort_lite.native.cpu import host
+from ort_lite.native.instructions import loops
 from ort_lite.tools.cli.benchmark.machine_peaks import Peaks, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
-from ort_lite.tools.view.node_times import FEWEST, Profile, medians, quiet, together
+from ort_lite.tools.view.node_times import FEWEST, NodeTime, Profile, medians, quiet, together
 from tests.models.light_models import randomised
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 
@@ -154,23 +156,39 @@ def test_a_session_without_events_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("operations", "nbytes", "threads", "expected"),
     [
-        (50.0, 1.0, 1, (0.5, "arithmetic")),
+        (50.0, 1.0, 1, (0.5, "fma f32")),
         (1.0, 8.0, 1, (0.8, "memory")),
         (50.0, 8.0, 2, (0.4, "memory")),
         (None, 5.0, 1, (0.5, "memory")),
     ],
 )
 def test_the_nearer_limit_counts(operations: float | None, nbytes: float, threads: int, expected: tuple[float, str]) -> None:
-    assert Peaks(operations=100.0, bandwidth=10.0).share(operations, nbytes, 1.0, threads) == expected
+    line = NodeTime("m", "MatMul", "", 1.0, 1.0, nbytes, operations)
+    assert Peaks(operations={"fma f32": 100.0}, bandwidth=10.0).share(line, threads) == expected
 
 
-def test_arithmetics_have_peaks_of_their_own() -> None:
-    limits = Peaks(operations=100.0, bandwidth=10.0, products={"int8": 400.0})
-    assert [limits.shortest_time(50.0, 1.0, 1, name)[0] for name in ("float32", "int8", "bfloat16")] == [0.5, 0.125, 0.5]
+@pytest.mark.parametrize(
+    ("arithmetic", "instruction", "expected"),
+    [
+        ("float32", "", (0.5, "fma f32")),
+        ("int8", "", (0.125, "amx u8s8")),
+        ("int8", "dots u8s8", (0.25, "dots u8s8")),
+        ("int8", "fma f32", (0.5, "fma f32")),
+        ("bfloat16", "", (0.5, "fma f32")),
+    ],
+)
+def test_a_kernel_has_the_peak_of_its_instruction(arithmetic: str, instruction: str, expected: tuple[float, str]) -> None:
+    """Without one, the peak is that of the fastest instruction for the element type."""
+    limits = Peaks({"fma f32": 100.0, "dots u8s8": 200.0, "amx u8s8": 400.0, "dots bf16": 50.0}, bandwidth=10.0)
+    assert limits.shortest_time(50.0, 1.0, 1, arithmetic, instruction) == expected
+
+
+def test_without_a_measured_instruction_memory_is_the_limit() -> None:
+    assert Peaks({}, bandwidth=10.0).shortest_time(50.0, 1.0, 1) == (0.1, "memory")
 
 
 def test_copies_of_few_bytes_have_the_bandwidth_of_caches() -> None:
-    limits = Peaks(operations=1.0, bandwidth=10.0, caches={1 << 16: 80.0, 1 << 20: 40.0})
+    limits = Peaks(operations={}, bandwidth=10.0, caches={1 << 16: 80.0, 1 << 20: 40.0})
     assert [limits.shortest_time(0.0, n, 1)[0] for n in (8, 1 << 16, 1 << 18, 1 << 20)] == [
         n / r for n, r in ((8, 80), (1 << 16, 80), (1 << 18, 60), (1 << 20, 40))
     ]
@@ -203,11 +221,10 @@ def test_products_have_the_arithmetic_of_their_operands(body: str, expected: str
 
 
 def test_peaks_are_measured() -> None:
-    found = peaks(0, ["int8", "bfloat16"])
-    assert found.operations > 1e8
+    found = peaks(0.0)
+    assert found.operations.keys() == loops(host()).keys()
+    assert min(found.operations.values()) > 1e8
     assert found.bandwidth > 1e7
-    assert found.products.keys() == {"int8", "bfloat16"}
-    assert found.products["bfloat16"] >= found.operations
     assert list(found.caches.values()) == sorted(found.caches.values(), reverse=True)
     assert min(found.caches.values()) >= found.bandwidth
 

@@ -10,7 +10,7 @@ from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime, Profile
 
 COLUMNS = (
-    *("node", "operator", "ms", "predicted ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit"),
+    *("node", "operator", "ms", "predicted ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak"),
     *("kernel", "runner-up", "shapes"),
 )
 PREDICTIONS = (
@@ -27,15 +27,16 @@ WIDEST = 40
 
 def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
     """Return a row of the table as plain data."""
-    share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads, line.arithmetic)
+    share, limit = limits.share(line, threads)
     return asdict(line) | {"of_peak": share, "limit": limit}
 
 
 def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int, say: Any = print_text) -> None:
     """Print the table with `most` rows, or all rows if `most` is 0. `say` prints the line above it."""
-    others = "".join(f" ({rate / 1e9:.1f} in {name})" for name, rate in limits.products.items())
+    named = {row[key] for row in rows for key in ("instruction", "limit")}
+    rates = [f"{name} {rate / 1e9:.1f} GFLOP/s" for name, rate in limits.operations.items() if name in named]
     say(
-        f"a core: {limits.operations / 1e9:.1f} GFLOP/s{others}, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
+        f"a core: {', '.join([*rates, f'{limits.bandwidth / 1e9:.1f} GB/s copied'])}; {found.runs} runs of "
         f"{milliseconds(found.seconds)}, an instruction at a time"
     )
     top = rows[:most] if most > 0 else rows
@@ -62,8 +63,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         "" if made is None else f"{made / 1e9:.4f}",
         _rate(made, seconds),
         _rate(row["nbytes"], seconds),
-        f"{row['of_peak']:.0%}",
-        row["limit"],
+        f"{row['limit']}, {row['of_peak']:.0%}",
         shorten(row["kernel"], WIDEST),
         shorten(row["runner_up"], WIDEST),
         row["shapes"],

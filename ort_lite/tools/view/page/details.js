@@ -81,12 +81,15 @@ function costParts(model, key) {
   const rate = (amount, unit) => (amount === null || !time ? "" : `, ${prefixed((1e6 * amount) / time)}${unit}/s`);
   const [flops, bytes] = [total("flops"), total("bytes")];
   const shared = d3.max(costs, (cost) => cost.shared);
+  const limits = [...new Set(costs.map((cost) => cost.limit))];
+  const reached = d3.sum(costs, (cost) => cost.of_peak * cost.microseconds) / time;
   return section(
     "Cost",
     factList([
       ["time", `${timeText(time)}, ${shareText(total("share"))} of a run`],
       ["operations", flops === null ? null : `${prefixed(flops)}FLOP${rate(flops, "FLOP")}`],
       ["moves", bytes === null ? null : `${bytesText(bytes)}${rate(bytes, "B")}`],
+      ["reached", limits.length === 1 && limits[0] && time ? `${limits[0]}, ${shareText(reached)} of peak` : null],
       ["measured with", shared > 1 ? `${countText(shared - 1, "other node")}: an equal part of what they took as one` : null],
     ]),
   );
