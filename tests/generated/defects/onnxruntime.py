@@ -300,7 +300,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("Unique", "takes NaN for equal to its neighbours", has_nan),
     _defect("ScatterElements ScatterND", "loses NaN of the data in maxima and minima", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
-    _defect("GridSample", "skips pixels beyond the border, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect(
+        "GridSample com.microsoft.GridSample",
+        "skips pixels beyond the border, which ort-lite multiplies by 0",
+        both(special, gives_nan),
+    ),
     _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
     _defect(
