@@ -50,11 +50,13 @@ def test_rules(rule: str, packed: bool, dtype: str) -> None:
     check(operands(rule, dtype, packed=packed), update_rule=rule, scale=0.3)
 
 
-def test_short_keys_are_divided_by_more_than_their_norm() -> None:
+@pytest.mark.parametrize("gate", ["none", "softplus", "qwen", "sigmoid", "kda"])
+def test_short_keys_are_divided_by_more_than_their_norm(gate: str) -> None:
+    """onnxruntime adds 1e-6 to the sum of squares where the gate is a sigmoid, else 1e-12."""
     inputs = operands("gated_delta")
     assert inputs[1] is not None
     inputs[1] *= np.float32(1e-3)
-    check(inputs, qk_l2_norm=1)
+    check(inputs if gate == "none" else [*inputs, draw(OUTS), draw(OUTS)], qk_l2_norm=1, gate_activation=gate)
 
 
 @pytest.mark.parametrize("fades", [(), (SIZE,)])

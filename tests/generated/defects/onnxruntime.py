@@ -116,10 +116,13 @@ def _ends_far_behind(site: Site, mismatch: Mismatch) -> bool:
     return any(end >= 2**31 - 1 for _, end, _ in backward_slices(site))
 
 
-def _has_volumes(site: Site, mismatch: Mismatch) -> bool:
-    """The first input has three axes of space."""
-    value = site.operand(0)
-    return isinstance(value, np.ndarray) and value.ndim == 5
+def _resizes_three_axes(site: Site, mismatch: Mismatch) -> bool:
+    value, scales = site.operand(0), site.operand(2)
+    if mismatch.where is None or not isinstance(value, np.ndarray) or value.ndim != mismatch.where.ndim:
+        return False
+    if isinstance(scales, np.ndarray) and scales.size:
+        return int(np.count_nonzero(scales != 1)) > 2
+    return sum(before != after for before, after in zip(value.shape, mismatch.where.shape, strict=True)) > 2
 
 
 def _has_large_integers(site: Site, mismatch: Mismatch) -> bool:
@@ -198,7 +201,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
     ),
     _defect("Resize", "smooths int8 as uint8, which loses negative numbers", both(attribute("antialias", 1), dtype(0, "int8"))),
-    _defect("Resize", "smooths no third axis", both(attribute("antialias", 1), _has_volumes)),
+    _defect("Resize", "smooths no third axis", both(attribute("antialias", 1), _resizes_three_axes)),
     _defect("Resize Upsample", "interpolates int32 in float32, which has fewer digits", _has_large_integers),
     _defect("Resize Upsample", "multiplies infinite pixels by a weight of 0", both(special, expects_nan)),
     _defect("Bernoulli", "draws 1 with probability 1 - p", _is_opposite),
@@ -247,7 +250,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("com.microsoft.Tokenizer", "gives no axis of tokens where there are no texts", both(form, _has_no_texts)),
     _defect("com.microsoft.GroupQueryAttention", "gives 0 for scores that are NaN", both(special, gives_nan)),
     _defect("ReduceSumSquare", "adds many numbers in float32, one by one", both(_has_many_elements, nearly(1e-3))),
-    _defect("MatMulInteger", "leaves what memory held where there are no products to add", _is_empty),
+    _defect("MatMulInteger QLinearMatMul", "leaves what memory held where there are no products to add", _is_empty),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
     _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),

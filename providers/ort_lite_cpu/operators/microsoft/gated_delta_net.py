@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 LARGEST_CAPACITY = 8
-NORM_EPSILON = 1e-6
-"""The number that is added to the sum of squares of queries and keys."""
+_NORM_EPSILONS = {"none": 1e-12, "softplus": 1e-12, "sigmoid": 1e-6}
+"""What onnxruntime adds to the sum of squares of queries and keys, by the function of the gate."""
 _RULES = ("linear", "gated", "delta", "gated_delta")
 _GATES = {"none": "none", "softplus": "softplus", "qwen": "softplus", "sigmoid": "sigmoid", "kda": "sigmoid"}
 
@@ -60,13 +60,18 @@ class PackedHeads(NamedTuple):
 
 @native(fastmath=SUMS)
 @extents(x="at + max(rows - 1, 0) * step + heads * n", y="rows * heads * n")
-def take_heads(x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int, norm: Static, part: int, parts: int) -> int:
-    """y (rows, heads, n) = heads of rows of x, `step` apart and from `at` on; norm: divided by their norm."""
+def take_heads(
+    x: Ptr, y: Ptr, rows: int, heads: int, n: int, at: int, step: int, epsilon: Static, part: int, parts: int
+) -> int:
+    """y (rows, heads, n) = heads of rows of x, `step` apart and from `at` on.
+
+    epsilon above 0: they are divided by sqrt(sum of squares + epsilon).
+    """
     for job in span(rows * heads, part, parts):
         p, q = at + job // heads * step + job % heads * n, job * n
         factor = like(x, 1)
-        if norm:
-            total = like(x, NORM_EPSILON)
+        if epsilon:
+            total = like(x, epsilon)
             for i in range(n):
                 total += x[p + i] * x[p + i]
             factor = like(x, 1) / sqrt(total)
@@ -281,7 +286,8 @@ def _check_form(op: NodeLowering, rule: str, capacity: int) -> None:
 
 def _heads_of(op: NodeLowering) -> tuple[Tensor, Tensor, Tensor, PackedHeads]:
     """Return queries, keys and values, each (tokens, heads, numbers) one behind the other, and their sizes."""
-    q, norm = op.input(0), op.attr("qk_l2_norm", 0) != 0
+    q, gate = op.input(0), _GATES[op.attr("gate_activation", "none")]
+    epsilon = _NORM_EPSILONS[gate] if op.attr("qk_l2_norm", 0) else 0.0
     lead = len(q.shape) - (2 if op.has(1) else 1)
     if lead not in (1, 2) or (lead == 2 and op.has(3)):
         raise op.reject(f"queries of rank {len(q.shape)}")
@@ -307,16 +313,16 @@ def _heads_of(op: NodeLowering) -> tuple[Tensor, Tensor, Tensor, PackedHeads]:
     sizes: Any = (requests, tokens, length, heads, outs, size, width, 1, 0)
     g = PackedHeads(*sizes)
     if op.has(1):
-        q, k = (_take(op, x, g, heads, size, 0, step) if norm else x for x in (q, k))
+        q, k = (_take(op, x, g, heads, size, 0, step, epsilon) if epsilon else x for x in (q, k))
         return q, k, v, g
     keys = heads * size
-    taken = [_take(op, q, g, heads, size, at, step, norm=norm) for at in (0, keys)]
-    return taken[0], taken[1], _take(op, q, g, outs, width, 2 * keys, step, norm=False), g
+    taken = [_take(op, q, g, heads, size, at, step, epsilon) for at in (0, keys)]
+    return taken[0], taken[1], _take(op, q, g, outs, width, 2 * keys, step, 0.0), g
 
 
-def _take(op: NodeLowering, x: Tensor, g: PackedHeads, heads: Dim, n: Dim, at: Dim, step: Dim, *, norm: bool = True) -> Tensor:
+def _take(op: NodeLowering, x: Tensor, g: PackedHeads, heads: Dim, n: Dim, at: Dim, step: Dim, epsilon: float) -> Tensor:
     y = op.temporary("float32", (g.tokens, heads, n))
-    op.emit(take_heads, [x, y], rows=g.tokens, heads=heads, n=n, at=at, step=step, norm=norm, work=y.size)
+    op.emit(take_heads, [x, y], rows=g.tokens, heads=heads, n=n, at=at, step=step, epsilon=epsilon, work=y.size)
     return y
 
 
