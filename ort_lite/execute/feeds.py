@@ -276,8 +276,12 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     Bytes are decoded as UTF-8, numpy.void included with its trailing zeros; other objects are converted by `str`. Raises
     RunTerminated if the run is cancelled meanwhile.
     """
-    if value.__class__ is np.ndarray and value.size == 1 and value.dtype is _OBJECT and value.item().__class__ is str:
-        return value  # one row: C-contiguous in any case
+    if value.__class__ is np.ndarray and value.dtype is _OBJECT and value.size <= SLICE:
+        if value.size == 1:  # C-contiguous in any case
+            if value.item().__class__ is str:
+                return value
+        elif value.flags.c_contiguous and _are_texts(value.reshape(-1).tolist()):
+            return value
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
     ready = array.dtype == _OBJECT and array.flags.c_contiguous
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:

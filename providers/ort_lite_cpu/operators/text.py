@@ -1,6 +1,6 @@
 """Operators on text: Python steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ort_lite_cpu.operators.patterns import TextPattern, compile_patterns, encod
 from ort_lite_cpu.operators.splitting import fill_table, join_texts, split
 from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
+from ort_lite_cpu.run.pace import Pace
 
 
 @operator("StringConcat", since=20, types=STRING, python=True)
@@ -69,19 +70,28 @@ def string_normalizer(op: NodeLowering) -> None:
     change = _case(action, plain)
     compared = _case("NONE" if sensitive else "UPPER" if action == "UPPER" else "LOWER", plain)
     stop_words = frozenset(compared(word) for word in op.attr("stopwords") or ())
+    emit_texts(op, _Normalize(change, compared, stop_words, op.pace))
 
-    pace = op.pace
 
-    def normalize(texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
+class _Normalize:
+    """The stage that normalizes texts."""
+
+    def __init__(
+        self, change: Callable[[str], str], compared: Callable[[str], str], stop_words: Collection[str], pace: Pace
+    ) -> None:
+        """`stop_words` are as `compared` returns them."""
+        self._change, self._compared, self._stop_words, self._pace = change, compared, stop_words, pace
+        self.letters = None if stop_words else change("".join(map(chr, range(128)))).encode().ljust(256, b"\0")
+        """What each ASCII character becomes, if that is all that happens (see `text_steps.Streamed`)."""
+
+    def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
             raise ValueError(f"the input has the shape {shape}; (C) or (1, C) is expected")
-        if not stop_words:
-            return pace.each(change, texts), shape
-        words = zip(texts, pace.each(compared, texts), strict=True)
-        left = pace.each(change, [text for text, word in words if word not in stop_words]) or [""]
+        if not self._stop_words:
+            return self._pace.each(self._change, texts), shape
+        words = zip(texts, self._pace.each(self._compared, texts), strict=True)
+        left = self._pace.each(self._change, [text for text, word in words if word not in self._stop_words]) or [""]
         return left, (*shape[:-1], len(left))
-
-    emit_texts(op, normalize)
 
 
 _CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}

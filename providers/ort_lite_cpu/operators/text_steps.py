@@ -14,6 +14,7 @@ from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.lookup import Lookup
+from ort_lite_cpu.operators.texts import text_stream
 from ort_lite_cpu.run.pace import Pace, step_error
 
 Dims = tuple[int, ...]
@@ -30,6 +31,10 @@ class Streamed(ABC):
 
     least = 1
     """Words of a stream that have fewer bytes do not count."""
+    letters: bytes | None = None
+    """The byte of a stream that each ASCII character becomes (256,), END for one that it cannot hold. None: it depends on others."""
+    apart = False
+    """True if each character is a word."""
 
     def __init__(self, fill: str) -> None:
         """`fill` is what rows are filled up with."""
@@ -69,6 +74,8 @@ class TextStep:
                 return [x]
             if not self.stages and isinstance(self._finish, Lookup):
                 return [self._finish.find(x)]
+            if isinstance(self._finish, WordStream) and (stream := self._finish.read(x)) is not None:
+                return [stream]
             texts, shape = pace.elements(x), x.shape
             for _, stage in self.stages:
                 texts, shape = stage(texts, shape)
@@ -120,11 +127,68 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
         return None
     head: Any = before.function
     node, last = head.stages[-1]
-    step = TextStep(node, head.views, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
+    step = TextStep(node, head.views, head.stages[:-1], WordStream(op, [stage for _, stage in head.stages[:-1]], last))
     nbytes = symbol(f"{x.name}.bytes#{len(values.builder.result.sources)}")
     [made] = values.builder.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
     assert made is not None
     return made, last.least
+
+
+SHORT = 1 << 10
+"""Bytes of the stream of few texts."""
+PIECE, LONG = 1 << 12, 1 << 24
+"""Texts that native code reads at once, and the bytes that it writes at most: 20 ms."""
+
+
+class WordStream:
+    """The end of a step: texts as a stream, of one of few sizes. What is behind its last row is not defined."""
+
+    def __init__(self, op: NodeLowering, stages: Sequence[Stage], last: Streamed) -> None:
+        self._pace, self._last = op.pace, last
+        tables = [getattr(stage, "letters", None) for stage in (*stages, last)]
+        letters = bytes(range(128))
+        for table in tables:
+            letters = letters.translate(table) if table is not None else b""
+        self._native = None if None in tables else text_stream(letters, last.apart, op.kernels)
+
+    def read(self, x: Array) -> Array | None:
+        """Return the stream of an array of texts (n,); None where native code cannot read them, or they are very long."""
+        native, dtype = self._native, x.dtype
+        if native is None or not dtype.hasobject:
+            return None
+        x, y = np.ascontiguousarray(x), np.empty(SHORT, np.uint8)
+        if len(x) <= PIECE:
+            needed = native.write(x, y, SHORT)
+            if 0 <= needed <= SHORT:
+                return y
+        pieces = [x[part] for part in self._pace.slices(len(x), PIECE)]
+        sizes = [native.write(piece, y, 0) for piece in pieces]
+        if min(sizes) < 0 or max(sizes) > LONG:
+            return None
+        y, at = self._empty(sum(sizes)), 0
+        for piece, size in zip(pieces, sizes, strict=True):
+            self._pace.check()
+            if native.write(piece, y[at:], size) < 0:
+                return None
+            at += size
+        return y
+
+    def __call__(self, texts: list[str], shape: Dims) -> Array:
+        """Return the stream of texts."""
+        stream = self._last.stream(texts)
+        y = self._empty(len(stream))
+        y[: len(stream)] = np.frombuffer(stream, np.uint8)
+        return y
+
+    def _empty(self, nbytes: int) -> Array:
+        """Return an array with room for so many bytes, at most a quarter too large if it is not short.
+
+        Its size determines a bound segment, and texts of few lengths share one.
+        """
+        grain = max(SHORT, 1 << max(nbytes.bit_length() - 3, 0))
+        size = max(-(-nbytes // grain), 1) * grain
+        self._pace.take(size)
+        return np.empty(size, np.uint8)
 
 
 def _emit(

@@ -19,7 +19,7 @@ from ort_lite.dtypes import Array
 from ort_lite.native.cpu import host
 from ort_lite.native.lang import load64, pointer_i64, pointer_u8, store64
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.operators.words import find_word, word_table
+from ort_lite_cpu.operators.words import BETWEEN, END, find_word, word_table
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kernels import Kernels
 
@@ -50,7 +50,41 @@ def number_texts(wanted: int, objects: int, numbers: int, count: int) -> int:
     return unread
 
 
+def stream_texts(wanted: int, objects: int, count: int, stream: int, room: int) -> int:
+    """Write the stream of objects at `count` addresses: see `TextStream`. Its caller has the GIL.
+
+    Returns the bytes that it needs; if there is less room, nothing is written. Returns UNREAD for an object that is no ASCII text,
+    or a text with a character that the stream cannot hold.
+    """
+    kind, state, letters = load64(wanted), load64(wanted + 8), load64(wanted + 16)
+    table, apart = pointer_u8(load64(wanted + 24)), load64(wanted + 32)
+    needed = 0
+    for k in range(count):
+        text = load64(objects + 8 * k)
+        if text == 0 or load64(text + _TYPE) != kind or load64(text + _STATE) & state != state:
+            return UNREAD
+        needed += load64(text + _LENGTH) * (1 + apart) + 1
+    if needed > room:
+        return needed
+    y, at, held = pointer_u8(stream), 0, 1
+    for k in range(count):
+        text = load64(objects + 8 * k)
+        x = pointer_u8(text + letters)
+        for place in range(load64(text + _LENGTH)):
+            if apart != 0:
+                y[at] = BETWEEN
+                at += 1
+            byte = table[x[place]]
+            held &= byte != END
+            y[at] = byte
+            at += 1
+        y[at] = END
+        at += 1
+    return needed if held != 0 else UNREAD
+
+
 NUMBER_TEXTS = Spec.plain(number_texts, "i64(i64,i64,i64,i64)")
+STREAM_TEXTS = Spec.plain(stream_texts, "i64(i64,i64,i64,i64,i64)")
 
 
 # --- Python
@@ -107,10 +141,41 @@ class TextNumbers:
         return found
 
 
+class TextStream:
+    """The stream of texts of which each ASCII character becomes a byte (see `words`)."""
+
+    def __init__(self, table: bytes, apart: bool, entry: Any) -> None:
+        """`table`: the byte of each ASCII character, END for one that a stream cannot hold. `apart`: each character is a word.
+
+        `entry` is that of STREAM_TEXTS.
+        """
+        assert _LAYOUT is not None
+        self._table = np.frombuffer(table, np.uint8)
+        self._wanted = np.array([id(str), *_LAYOUT, address_of(self._table), apart], np.int64)
+        self._entry = entry
+
+    def write(self, x: Array, y: Array, room: int) -> int:
+        """Write the stream of objects (n,) into bytes (room,), both contiguous, if it fits. Returns its bytes, or UNREAD."""
+        needed: int = self._entry(address_of(self._wanted), address_of(x), len(x), address_of(y), room)
+        return needed
+
+
 def text_numbers(texts: Sequence[str], kernels: Kernels) -> TextNumbers | None:
     """Return the numbers of texts, or None where native code cannot read them or is missing."""
+    entry = _entry(NUMBER_TEXTS, 4, kernels)
+    return None if entry is None else TextNumbers(texts, entry)
+
+
+def text_stream(table: bytes, apart: bool, kernels: Kernels) -> TextStream | None:
+    """Return the stream of texts, or None where native code cannot read them or is missing."""
+    entry = _entry(STREAM_TEXTS, 5, kernels)
+    return None if entry is None else TextStream(table, apart, entry)
+
+
+def _entry(spec: Spec, arguments: int, kernels: Kernels) -> Any:
+    """Return a function of so many numbers that is called with the GIL; None where there is none."""
     own = Kernels(host(), kernels.compile)
-    if _LAYOUT is None or not (own.all_come or own.has_kernel(NUMBER_TEXTS)):
+    if _LAYOUT is None or not (own.all_come or own.has_kernel(spec)):
         return None
-    [address] = own.load([NUMBER_TEXTS])
-    return TextNumbers(texts, ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(address))
+    [address] = own.load([spec])
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * arguments)(address)

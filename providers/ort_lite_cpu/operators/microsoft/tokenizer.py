@@ -46,7 +46,7 @@ class _Split(Streamed):
         super().__init__(fill)
         self._tokenize, self._mark, self._pace = tokenize, mark, pace
         if isinstance(tokenize, (_AsciiRuns, _Letters)) and not mark:
-            self.least = tokenize.least
+            self.least, self.letters, self.apart = tokenize.least, tokenize.letters, isinstance(tokenize, _Letters)
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         tokens, counts = flatten(self._pace, texts, self._tokenize)
@@ -111,6 +111,7 @@ class _Letters:
     """The characters of each text."""
 
     least = 1
+    letters = bytes(STOP if code == BETWEEN else code for code in range(256))
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -217,7 +218,7 @@ class _AsciiRuns:
 
     def __init__(self, found: _Found, members: Collection[int], least: int, pace: Pace) -> None:
         self._found, self.least, self._pace = found, least, pace
-        self._spaced, self._streamed = (
+        self._spaced, self.letters = (
             bytes(code if code in members or code == STOP else other for code in range(256)) for other in (ord(" "), BETWEEN)
         )
 
@@ -232,7 +233,7 @@ class _AsciiRuns:
         """Return the stream; None if a text has a character that it cannot hold. Words that are too short are in it."""
         parts = []
         for block in self._pace.texts(texts):
-            part = self._translate(block, self._streamed)
+            part = self._translate(block, self.letters)
             if part is None:
                 return None
             parts.append(part + bytes([STOP]))
