@@ -1,20 +1,29 @@
 """LinearClassifier and LinearRegressor: a product with constant coefficients, and what scores become."""
 
+from typing import Final
+
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.memory.recipes import from_attributes
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, select, span
+from ort_lite.record import Record
 from ort_lite.shapes import equal
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.matmul import emit_gemm
+from ort_lite_cpu.operators.matmul import emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.ml.scores import Labels, float_rows, kind_of, logistic, post_transform, scores_output
+from ort_lite_cpu.operators.product_costs import ALL, ProductNumbers, rows_of, work_in_place, work_of_dots, work_of_gemm
 from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.registry import operator
 
 ML = "ai.onnx.ml"
 INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+ENDED = 12.0
+"""The nanoseconds in which a row of few sums gets its intercepts."""
 
 
 @native
@@ -58,9 +67,41 @@ def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
         raise op.reject(f"there are {len(intercepts)} intercepts for {targets} rows of coefficients")
     bias = op.array(intercepts) if len(intercepts) else None
     y = op.temporary("float32", (rows, targets)) if y is None else y
-    spec = Product(rows, targets, depth, transposed=True, bias=bias)
-    emit_gemm(op, spec, x, coefficients.reshape(targets, depth), source=coefficients, y=y)
+    numbers = ProductNumbers(1, rows_of(rows), targets, depth, tile_for(x.native, op.target), columns=True, constant=True)
+    case = _Scores(op, Product(rows, targets, depth, transposed=True, bias=bias), x, coefficients, y, numbers)
+    choose(op, CANDIDATES, case).emit(case)
     return y
+
+
+class _Scores(Record, eq=False):
+    """The product of features with constant coefficients, for the candidates that may compute it."""
+
+    op: NodeLowering
+    spec: Product
+    x: Tensor
+    coefficients: Array
+    y: Tensor
+    numbers: ProductNumbers
+
+
+def _emit_gemm(case: _Scores) -> None:
+    table = case.coefficients.reshape(case.numbers.n, case.numbers.k)
+    emit_gemm(case.op, case.spec, case.x, table, source=case.coefficients, y=case.y)
+
+
+def _emit_dots(case: _Scores) -> None:
+    emit_dynamic_gemm(case.op, case.spec, case.x, case.op.array(case.coefficients), case.y, few=ALL)
+
+
+def _work_of_row(p: ProductNumbers) -> float:
+    return ENDED + work_of_dots(p)
+
+
+CANDIDATES: Final = (
+    Candidate[_Scores]("gemm", lambda case: "", lambda case: work_of_gemm(case.numbers, half=False), _emit_gemm),
+    Candidate[_Scores]("matmul-dots", lambda case: "", lambda case: work_in_place(case.numbers, _work_of_row), _emit_dots),
+)
+"""Panels are mostly zeros where there are few rows of coefficients; dots take longer for short ones."""
 
 
 @operator("LinearRegressor", domain=ML, types=INPUTS)
