@@ -1,14 +1,13 @@
 """Operators on text: Python steps."""
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.patterns import TextPattern, compile_patterns, encode
+from ort_lite_cpu.operators.patterns import TextPattern, compile_patterns, decode, encode
 from ort_lite_cpu.operators.splitting import fill_table, join_texts, split
 from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
@@ -67,8 +66,8 @@ def string_normalizer(op: NodeLowering) -> None:
     if action not in _CASES:
         raise op.reject(f"case_change_action {action!r}; it should be LOWER, UPPER or NONE")
     plain = op.attr("locale", "") in ("C", "POSIX")
-    change = _case(action, plain)
-    compared = _case("NONE" if sensitive else "UPPER" if action == "UPPER" else "LOWER", plain)
+    change = _case(action, plain, op.pace)
+    compared = _case("NONE" if sensitive else "UPPER" if action == "UPPER" else "LOWER", plain, op.pace)
     stop_words = frozenset(compared(word) for word in op.attr("stopwords") or ())
     emit_texts(op, _Normalize(change, compared, stop_words, op.pace))
 
@@ -83,6 +82,9 @@ class _Normalize:
         self._change, self._compared, self._stop_words, self._pace = change, compared, stop_words, pace
         self.letters = None if stop_words else change("".join(map(chr, range(128)))).encode().ljust(256, b"\0")
         """What each ASCII character becomes, if that is all that happens (see `text_steps.Streamed`)."""
+        others = {ord(letter): change(letter) for letter in _BECOME_ASCII}
+        self.others = {code: ord(letter) for code, letter in others.items() if letter.isascii()}
+        """What other characters become, if they become ASCII ones."""
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
@@ -95,22 +97,32 @@ class _Normalize:
 
 
 _CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+_BECOME_ASCII = "\u0130\u0131\u017f\u212a"
+"""The other letters that change to ASCII ones."""
 
 
-def _case(action: str, plain: bool) -> Any:
+def _case(action: str, plain: bool, pace: Pace) -> Callable[[str], str]:
     """Return the function from text to text. Letters that would become several keep to one, or stay as they are."""
     whole = _CASES[action]
+    if whole is str:
+        return whole
+    ascii_only = bytes.lower if whole is str.lower else bytes.upper
 
     def change(text: str) -> str:
-        return whole(text) if text.isascii() else "".join(_letter(letter, whole, plain) for letter in text)
+        if text.isascii():
+            return whole(text)
+        if plain:
+            return decode(ascii_only(encode(text, pace)))
+        changed = whole(text)
+        if len(changed) == len(text) and (action == "UPPER" or "\u03a3" not in text):  # a sigma depends on its neighbors
+            return changed
+        return "".join(_letter(letter, whole) for letter in text)
 
     return change
 
 
-def _letter(letter: str, change: Any, plain: bool) -> str:
-    if plain and not letter.isascii():
-        return letter
-    changed: str = change(letter)
+def _letter(letter: str, change: Callable[[str], str]) -> str:
+    changed = change(letter)
     if len(changed) == 1:
         return changed
     if change is str.lower:

@@ -34,7 +34,7 @@ class Streamed(ABC):
     letters: bytes | None = None
     """The byte of a stream that each ASCII character becomes (256,), END for one that it cannot hold. None: it depends on others."""
     apart = False
-    """True if each character is a word."""
+    """True if each character is a word. If not, characters that are not ASCII are BETWEEN words."""
 
     def __init__(self, fill: str) -> None:
         """`fill` is what rows are filled up with."""
@@ -149,7 +149,10 @@ class WordStream:
         letters = bytes(range(128))
         for table in tables:
             letters = letters.translate(table) if table is not None else b""
-        self._native = None if None in tables else text_stream(letters, last.apart, op.kernels)
+        others = None
+        if last.letters is not None and not last.apart and len(stages) <= 1:
+            others = {code: last.letters[k] for stage in stages for code, k in getattr(stage, "others", {}).items()}
+        self._native = None if None in tables else text_stream(letters, last.apart, others, op.kernels)
 
     def read(self, x: Array) -> Array | None:
         """Return the stream of an array of texts (n,); None where native code cannot read them, or they are very long."""
@@ -159,8 +162,8 @@ class WordStream:
         x, y = np.ascontiguousarray(x), np.empty(SHORT, np.uint8)
         if len(x) <= PIECE:
             needed = native.write(x, y, SHORT)
-            if 0 <= needed <= SHORT:
-                return y
+            if needed <= SHORT:
+                return y if needed >= 0 else None
         pieces = [x[part] for part in self._pace.slices(len(x), PIECE)]
         sizes = [native.write(piece, y, 0) for piece in pieces]
         if min(sizes) < 0 or max(sizes) > LONG:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 from operator import and_, or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import host
-from ort_lite.native.lang import load64, pointer_i64, pointer_u8, store64
+from ort_lite.native.lang import cast, load64, pointer_i64, pointer_u8, pointer_u16, pointer_u32, store64
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.operators.words import BETWEEN, END, find_word, word_table
 from ort_lite_cpu.run.address import address_of
@@ -31,6 +32,36 @@ _TYPE, _LENGTH, _STATE = 8, 16, 32
 
 
 # --- Native
+def find_letters(wanted: int, text: int) -> int:
+    """Return 4 * the address of a text's letters + (0, 1 or 2 for letters of 1, 2 or 4 bytes); 0 for what cannot be read.
+
+    `wanted` is that of `TextStream`.
+    """
+    state = load64(text + _STATE)
+    if load64(text + _TYPE) != load64(wanted):
+        return 0
+    if state & load64(wanted + 8) == load64(wanted + 8):
+        return 4 * (text + load64(wanted + 16))
+    for width in range(3):
+        bits = load64(wanted + 48 + 8 * width)
+        if bits != 0 and state & bits == bits:
+            return 4 * (text + load64(wanted + 40)) + width
+    return 0
+
+
+def wide_byte(wanted: int, letters: int, place: int) -> int:
+    """Return the byte that one of the letters of 2 or 4 bytes becomes, which `find_letters` has found."""
+    address = letters >> 2
+    code: int = cast(pointer_u16(address)[place], "i64") if letters & 3 == 1 else cast(pointer_u32(address)[place], "i64")
+    if code < 256:
+        byte: int = cast(pointer_u8(load64(wanted + 24))[code], "i64")
+        return byte
+    for k in range(load64(wanted + 72)):
+        if load64(wanted + 80 + 16 * k) == code:
+            return load64(wanted + 88 + 16 * k)
+    return BETWEEN
+
+
 def number_texts(wanted: int, objects: int, numbers: int, count: int) -> int:
     """Write the numbers of objects at `count` addresses: see `TextNumbers`. Returns how many are UNREAD. Its caller has the GIL."""
     kind, state, letters = load64(wanted), load64(wanted + 8), load64(wanted + 16)
@@ -53,34 +84,33 @@ def number_texts(wanted: int, objects: int, numbers: int, count: int) -> int:
 def stream_texts(wanted: int, objects: int, count: int, stream: int, room: int) -> int:
     """Write the stream of objects at `count` addresses: see `TextStream`. Its caller has the GIL.
 
-    Returns the bytes that it needs; if there is less room, nothing is written. Returns UNREAD for an object that is no ASCII text,
-    or a text with a character that the stream cannot hold.
+    Returns the bytes that it needs; if there is less room, nothing is written. Returns UNREAD for an object that is no text that it
+    can read, or a text with a character that the stream cannot hold.
     """
-    kind, state, letters = load64(wanted), load64(wanted + 8), load64(wanted + 16)
-    table, apart = pointer_u8(load64(wanted + 24)), load64(wanted + 32)
-    needed = 0
+    table, apart, needed = pointer_u8(load64(wanted + 24)), load64(wanted + 32), 0
     for k in range(count):
         text = load64(objects + 8 * k)
-        if text == 0 or load64(text + _TYPE) != kind or load64(text + _STATE) & state != state:
+        if text == 0 or find_letters(wanted, text) == 0:
             return UNREAD
         needed += load64(text + _LENGTH) * (1 + apart) + 1
     if needed > room:
         return needed
-    y, at, held = pointer_u8(stream), 0, 1
+    y, at, least = pointer_u8(stream), 0, 255
     for k in range(count):
         text = load64(objects + 8 * k)
-        x = pointer_u8(text + letters)
+        letters = find_letters(wanted, text)
         for place in range(load64(text + _LENGTH)):
             if apart != 0:
                 y[at] = BETWEEN
                 at += 1
-            byte = table[x[place]]
-            held &= byte != END
+            narrow = letters & 3 == 0
+            byte = cast(table[pointer_u8(letters >> 2)[place]], "i64") if narrow else wide_byte(wanted, letters, place)
+            least = min(least, byte)
             y[at] = byte
             at += 1
         y[at] = END
         at += 1
-    return needed if held != 0 else UNREAD
+    return needed if least > END else UNREAD
 
 
 NUMBER_TEXTS = Spec.plain(number_texts, "i64(i64,i64,i64,i64)")
@@ -98,25 +128,46 @@ def _read(number: int) -> int:
     return ctypes.c_void_p.from_address(number).value or 0
 
 
-def _layout() -> tuple[int, int] | None:
-    """Return (the bits of the state that an ASCII text has and no other, the offset of its letters)."""
+class Layout(NamedTuple):
+    """Where texts have their letters."""
+
+    ascii: int
+    """The bits of the state that an ASCII text in one piece has, and no other."""
+    letters: int
+    """The offset of its letters."""
+    others: int
+    """The offset of the letters of other texts in one piece."""
+    widths: tuple[int, ...]
+    """The bits of the state of those with letters of 1, 2 and 4 bytes."""
+
+
+def _layout() -> Layout | None:
     if sys.implementation.name != "cpython" or object.__basicsize__ != _LENGTH:
         return None
-    plain, wide, elsewhere = ["", "a", "letters", str(sys.maxsize)], ["\xe9", "\u4e2d", "\U0001f600"], [_Own("own")]
-    letters = sys.getsizeof("") - 1
+    plain, elsewhere = ["", "a", "letters", str(sys.maxsize)], [_Own("own")]
+    wide = [[letter * count for count in (2, 3)] for letter in "\xe9\u4e2d\U0001f600"]
+    letters, others = sys.getsizeof("") - 1, sys.getsizeof(wide[2][0]) - 12
 
-    def join(function: Callable[[int, int], int], texts: Sequence[str]) -> int:
-        return reduce(function, [_read(id(text) + _STATE) & 0xFFFFFFFF for text in texts])
+    def join(function: Callable[[int, int], int], *texts: Sequence[str]) -> int:
+        return reduce(function, [_read(id(text) + _STATE) & 0xFFFFFFFF for text in chain(*texts)])
 
-    is_ascii = join(and_, plain) & ~join(or_, wide)
-    is_whole = join(and_, plain + wide) & ~join(or_, elsewhere)
-    fits = all(
-        _read(id(text) + _TYPE) == id(str)
-        and _read(id(text) + _LENGTH) == len(text)
-        and ctypes.string_at(id(text) + letters, len(text)) == text.encode()
-        for text in plain
-    )
-    return (is_ascii | is_whole, letters) if fits and is_ascii and is_whole else None
+    is_ascii = join(and_, plain) & ~join(or_, *wide)
+    is_whole = join(and_, plain, *wide) & ~join(or_, elsewhere)
+    widths = [join(and_, own) & ~join(or_, *(each for each in wide if each is not own)) for own in wide]
+    order = "le" if sys.byteorder == "little" else "be"
+    fits = [_is_at(text, letters, "ascii") for text in plain]
+    for own, encoding in zip(wide, ("latin-1", f"utf-16-{order}", f"utf-32-{order}"), strict=True):
+        fits += [_is_at(text, others, encoding) for text in own]
+    if not (all(fits) and all(widths) and is_ascii and is_whole):
+        return None
+    return Layout(is_ascii | is_whole, letters, others, tuple(bits | is_whole for bits in widths))
+
+
+def _is_at(text: str, offset: int, encoding: str) -> bool:
+    """Return True if a text has its letters at an offset."""
+    data, head = text.encode(encoding), id(text)
+    alike = _read(head + _TYPE) == id(str) and _read(head + _LENGTH) == len(text)
+    return alike and ctypes.string_at(head + offset, len(data)) == data
 
 
 _LAYOUT = _layout()
@@ -132,7 +183,8 @@ class TextNumbers:
         self._pool, self._words = word_table(known)
         longest = max(map(len, known), default=-1)
         sizes = len(self._words) - 1, longest, len(texts)
-        self._wanted = np.array([id(str), *_LAYOUT, address_of(self._pool), address_of(self._words), *sizes], np.int64)
+        addresses = address_of(self._pool), address_of(self._words)
+        self._wanted = np.array([id(str), _LAYOUT.ascii, _LAYOUT.letters, *addresses, *sizes], np.int64)
         self._entry = entry
 
     def write(self, x: Array, numbers: Array) -> int:
@@ -142,16 +194,22 @@ class TextNumbers:
 
 
 class TextStream:
-    """The stream of texts of which each ASCII character becomes a byte (see `words`)."""
+    """The stream of texts of which each character becomes a byte (see `words`)."""
 
-    def __init__(self, table: bytes, apart: bool, entry: Any) -> None:
-        """`table`: the byte of each ASCII character, END for one that a stream cannot hold. `apart`: each character is a word.
+    def __init__(self, letters: bytes, apart: bool, others: Mapping[int, int] | None, entry: Any) -> None:
+        """`letters`: the byte of each ASCII character, END for one that a stream cannot hold. `apart`: each character is a word.
 
-        `entry` is that of STREAM_TEXTS.
+        `others`: the bytes of other characters, BETWEEN for those that are missing; None: texts with others are not read. `entry` is
+        that of STREAM_TEXTS.
         """
         assert _LAYOUT is not None
-        self._table = np.frombuffer(table, np.uint8)
-        self._wanted = np.array([id(str), *_LAYOUT, address_of(self._table), apart], np.int64)
+        known = others or {}
+        rest = bytes(known.get(code, BETWEEN) for code in range(128, 256))
+        self._table = np.frombuffer(letters[:128] + rest, np.uint8)
+        read = (0, 0, 0) if others is None else _LAYOUT.widths
+        pairs = chain(*known.items())
+        plain = id(str), _LAYOUT.ascii, _LAYOUT.letters, address_of(self._table), apart
+        self._wanted = np.array([*plain, _LAYOUT.others, *read, len(known), *pairs], np.int64)
         self._entry = entry
 
     def write(self, x: Array, y: Array, room: int) -> int:
@@ -166,10 +224,10 @@ def text_numbers(texts: Sequence[str], kernels: Kernels) -> TextNumbers | None:
     return None if entry is None else TextNumbers(texts, entry)
 
 
-def text_stream(table: bytes, apart: bool, kernels: Kernels) -> TextStream | None:
+def text_stream(letters: bytes, apart: bool, others: Mapping[int, int] | None, kernels: Kernels) -> TextStream | None:
     """Return the stream of texts, or None where native code cannot read them or is missing."""
     entry = _entry(STREAM_TEXTS, 5, kernels)
-    return None if entry is None else TextStream(table, apart, entry)
+    return None if entry is None else TextStream(letters, apart, others, entry)
 
 
 def _entry(spec: Spec, arguments: int, kernels: Kernels) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.check import check_op, op_program, ramp, run_op
 from tests.cpu.ort import ort_op
 
 ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 1}
@@ -31,6 +31,19 @@ def product(x: Array, coefficients: list[float], intercepts: list[float], target
 def test_a_regressor_is_a_product(shape: tuple[int, ...], dtype: str) -> None:
     attributes = {"coefficients": coefficients(3), "intercepts": [0.5, -1.0, 2.0], "targets": 3}
     check_op("LinearRegressor", ramp(shape, dtype), expected=product, rtol=1e-4, atol=1e-4, **ML, **attributes)
+
+
+@pytest.mark.parametrize("pin", ["gemm", "matmul-dots"])
+def test_each_candidate_computes_scores(pin: str) -> None:
+    drawn = np.random.default_rng(1).normal(size=(2, 70)).astype(np.float32)
+    attributes = {"coefficients": drawn.reshape(-1).tolist(), "intercepts": [0.5, -1.0], "targets": 2}
+    check_op("LinearRegressor", ramp((9, 70)), expected=product, rtol=1e-4, atol=1e-3, pin=pin, **ML, **attributes)
+
+
+def test_few_long_rows_of_coefficients_are_no_panel() -> None:
+    attributes = {"coefficients": [1.0] * 1000, "intercepts": [0.0]}
+    made = op_program("LinearRegressor", [ramp((9, 1000))], attributes, **ML)
+    assert next(iter(made.kernels().values())).taken == "matmul-dots"
 
 
 def test_intercepts_and_targets_have_defaults() -> None:

@@ -8,6 +8,7 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
+from ort_lite_cpu.operators.text import _BECOME_ASCII
 from tests.cpu.check import check_op, run_op
 
 
@@ -45,8 +46,25 @@ def test_letters_change_one_by_one(action: str, wanted: list[str]) -> None:
     check_op("StringNormalizer", DAYS, expected=words(*wanted), case_change_action=action)
 
 
+@pytest.mark.parametrize("action", ["LOWER", "UPPER"])
+def test_letters_change_alike_alone_and_together(action: str) -> None:
+    letters = [chr(code) for code in range(0x20, 0x20000)]
+    alone = run_op("StringNormalizer", [words(*letters)], {"case_change_action": action})[0].tolist()
+    [together] = run_op("StringNormalizer", [words("".join(letters))], {"case_change_action": action})[0]
+    assert together == "".join(alone)
+    become = {letter for letter, changed in zip(letters, alone, strict=True) if changed.isascii() and not letter.isascii()}
+    assert become <= set(_BECOME_ASCII)
+
+
+@pytest.mark.parametrize("text", ["ΑΣ", "ΑΣ Σ", "ΟΔΥΣΣΕΥΣ"])
+def test_a_sigma_does_not_depend_on_its_neighbors(text: str) -> None:
+    expected = "".join(letter.lower() for letter in text)
+    check_op("StringNormalizer", words(text), expected=words(expected), case_change_action="LOWER")
+
+
 def test_the_plain_locale_knows_ascii_alone() -> None:
-    check_op("StringNormalizer", words("Ärger"), expected=words("Ärger"), case_change_action="LOWER", locale="C")
+    check_op("StringNormalizer", words("ÄRGER\ud800"), expected=words("Ärger\ud800"), case_change_action="LOWER", locale="C")
+    check_op("StringNormalizer", words("ärger"), expected=words("äRGER"), case_change_action="UPPER", locale="C")
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3)], ids=str)
