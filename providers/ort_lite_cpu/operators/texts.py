@@ -129,7 +129,7 @@ def _read(number: int) -> int:
 
 
 class Layout(NamedTuple):
-    """Where texts have their letters."""
+    """The places of the letters of texts."""
 
     ascii: int
     """The bits of the state that an ASCII text in one piece has, and no other."""
