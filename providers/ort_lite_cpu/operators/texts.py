@@ -153,14 +153,15 @@ def _layout() -> Layout | None:
 
     is_ascii = join(and_, plain) & ~join(or_, *wide)
     is_whole = join(and_, plain, *wide) & ~join(or_, elsewhere)
-    widths = [join(and_, own) & ~join(or_, *(each for each in wide if each is not own)) for own in wide]
+    alone = [join(and_, own) & ~join(or_, *(each for each in wide if each is not own)) for own in wide]
+    kind = alone[0] & alone[1] >> 1 & alone[2] >> 2  # a field of 3 bits; those that are none have any value
     order = "le" if sys.byteorder == "little" else "be"
     fits = [_is_at(text, letters, "ascii") for text in plain]
     for own, encoding in zip(wide, ("latin-1", f"utf-16-{order}", f"utf-32-{order}"), strict=True):
         fits += [_is_at(text, others, encoding) for text in own]
-    if not (all(fits) and all(widths) and is_ascii and is_whole):
+    if not (all(fits) and is_ascii and is_whole and kind.bit_count() == 1):
         return None
-    return Layout(is_ascii | is_whole, letters, others, tuple(bits | is_whole for bits in widths))
+    return Layout(is_ascii | is_whole, letters, others, tuple(kind << k | is_whole for k in range(3)))
 
 
 def _is_at(text: str, offset: int, encoding: str) -> bool:
