@@ -85,7 +85,7 @@ def describe(value: Any) -> str:
 
 
 def mismatches(got: Any, expected: Any, path: tuple[Any, ...] = ()) -> list[Mismatch]:
-    """List the tensors that differ between two results."""
+    """List the tensors that differ between two results. Floats of maps are float32, as those that operators put there."""
     if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(expected):
             return [Mismatch(path or (0,), got, expected, None)]
@@ -98,7 +98,11 @@ def mismatches(got: Any, expected: Any, path: tuple[Any, ...] = ()) -> list[Mism
         return [] if got is expected else [Mismatch(path, got, expected, None)]
     if isinstance(got, (list, Mapping)) or isinstance(expected, (list, tuple, Mapping)):
         return [Mismatch(path, got, expected, None)]
-    return _tensors(np.asarray(got), np.asarray(expected), path)
+    return _tensors(_array(got), _array(expected), path)
+
+
+def _array(value: Any) -> Array:
+    return np.asarray(value, np.float32) if type(value) is float else np.asarray(value)
 
 
 def _tensors(got: Array, expected: Array, path: tuple[Any, ...]) -> list[Mismatch]:

@@ -76,7 +76,10 @@ class _Trial:
         random = random_outputs(self.inlined, nodes.values)
         names = [one.name for one in self.model.graph.output]
         self._check_session(subject, got, bool(random))
-        self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names])
+        self.oracles.add(UNOPTIMIZED)
+        for mismatch in mismatches(list(got), [nodes.values[name] for name in names]):
+            explanation = _design_before(names[mismatch.path[0]], nodes, UNOPTIMIZED, mismatch) or self._conditioning(mismatch)
+            self._report(UNOPTIMIZED, str(mismatch), explanation)
         self.differences += nodes.differences()
         self.oracles |= nodes.answered
         self._compare_whole(got, names, nodes, random)
@@ -132,11 +135,6 @@ class _Trial:
                 found = f"{from_numpy(value.dtype)}{list(value.shape)}"
                 self._report("foretold type", f"{declared.name}: {declared.type}{declared.shape} foretold, {found} came")
 
-    def _compare(self, oracle: str, got: Sequence[Any], expected: Answer) -> None:
-        self.oracles.add(oracle)
-        for mismatch in mismatches(list(got), expected):
-            self._report(oracle, str(mismatch), self._conditioning(mismatch))
-
     def _compare_whole(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge, random: set[str]) -> None:
         """The whole model in onnxruntime. A node that it computes wrongly explains what depends on it."""
         expected = crash_at_load(self.model) or crash(self.inlined, nodes.values) or of_onnxruntime(self.model, self.feeds)
@@ -147,7 +145,8 @@ class _Trial:
             name = names[mismatch.path[0]]
             if name in random:
                 continue
-            explanation = self._defect_before(name, nodes, mismatch) or self._conditioning(mismatch)
+            explanation = self._defect_before(name, nodes, mismatch) or _design_before(name, nodes, UNOPTIMIZED, mismatch)
+            explanation = explanation or self._conditioning(mismatch)
             self._report("onnxruntime, whole model", str(mismatch), explanation)
 
     def _compare_configurations(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge) -> None:
@@ -158,7 +157,8 @@ class _Trial:
                 continue
             self.oracles.add(name)
             for mismatch in mismatches(list(got), found):
-                explanation = _design_before(names[mismatch.path[0]], nodes, name, mismatch) or self._conditioning(mismatch)
+                level = UNOPTIMIZED if name == "ORT_DISABLE_ALL" else name
+                explanation = _design_before(names[mismatch.path[0]], nodes, level, mismatch) or self._conditioning(mismatch)
                 self._report(name, str(mismatch), explanation)
 
     def _defect_before(self, output: str, nodes: NodeJudge, mismatch: Mismatch) -> str:

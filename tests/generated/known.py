@@ -124,8 +124,8 @@ def is_integer(site: Site, mismatch: Mismatch) -> bool:
 
 
 def is_rare(site: Site, mismatch: Mismatch) -> bool:
-    """One element in ten differs at most."""
-    return mismatch.where is not None and 10 * int(np.count_nonzero(mismatch.where)) <= mismatch.where.size
+    """One element in three differs at most."""
+    return mismatch.where is not None and 3 * int(np.count_nonzero(mismatch.where)) <= mismatch.where.size
 
 
 def is_unsigned(site: Site, mismatch: Mismatch) -> bool:
@@ -138,6 +138,11 @@ def like_float32(site: Site, mismatch: Mismatch) -> bool:
     if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):
         return False
     return bool(np.all(close(mismatch.got, mismatch.expected, tolerance("float32"))))
+
+
+def nearly_float32(site: Site, mismatch: Mismatch) -> bool:
+    """float64 that differs by as much as float32 would, cancellation included."""
+    return site.dtype(0) == "float64" and nearly(1e-5)(site, mismatch)
 
 
 def nearly(relative: float) -> Applies:

@@ -15,14 +15,23 @@ KINDS |= {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 SIGNATURE = "(float[M,32] x) => (float[M,2] y)"
 ONES = ", ".join(["1, -2"] * 32)
 CONSTANTS = f"<int8[32,2] w = {{{ONES}}}, float[2,2] s = {{0.5, 2, 0.25, 1}}, int8[2,2] z = {{1, 0, -3, 5}}>"
-BYTES = ", ".join(["129"] * 32 + ["126"] * 32)
-AFTER = f"<uint8[2,2,16] w = {{{BYTES}}}, float[2,2] s = {{0.5, 0.25, 2, 1}}, uint8[4] z = {{129, 125, 128, 133}}>"
+AFTER = "<uint8[2,2,16] w = {{{}}}, float[2,2] s = {{0.5, 0.25, 2, 1}}{}>"
 LINEAR, PRODUCT = "a = DequantizeLinear<axis=0,block_size=16>(w, s, z)", "y = MatMul(x, a)"
 
 
 def test_blocks_stay_packed() -> None:
-    after = "{ y = com.microsoft.MatMulNBits<K=32,N=2,bits=8,block_size=16>(x, w, s, z) }"
-    check(multiply_blocks, SIGNATURE, f"{{ {LINEAR} {PRODUCT} }}", after, constants=CONSTANTS, after_constants=AFTER)
+    """Differences from zero points need no zero point, unless they have more bits than the integers."""
+    before, product = (
+        f"{{ {LINEAR} {PRODUCT} }}",
+        "{{ y = com.microsoft.MatMulNBits<K=32,N=2,bits=8,block_size=16>(x, w, s{}) }}",
+    )
+    numbers = ", ".join(number for number in ("128", "132", "126", "121") for _ in range(16))
+    after = AFTER.format(numbers, "")
+    check(multiply_blocks, SIGNATURE, before, product.format(""), constants=CONSTANTS, after_constants=after)
+    codes = ", ".join(["255"] * 32 + ["126"] * 32)
+    after = AFTER.format(codes, ", uint8[4] z = {129, 125, 128, 133}")
+    wide = CONSTANTS.replace("1, -2, ", "127, -2, ").replace("1, -2}", "127, -2}", 1)
+    check(multiply_blocks, SIGNATURE, before, product.format(", z"), constants=wide, after_constants=after)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ _TYPES = ("int2", "uint2", "int4", "uint4", "int8", "uint8")
 def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> Done | Skip:
     """MatMulNBits multiplies by the same numbers: code less zero point, times the scale of the block.
 
-    It takes the zero point times the sum of `a` off the sum of products, so that an infinite `a` can give NaN, as in onnxruntime.
+    Differences that fit into the bits need no zero point. Otherwise it takes the zero point times the sum of `a` off the sum of
+    products, so that an infinite `a` can give NaN, as in onnxruntime.
     """
     x, scale, zero = (*weights.inputs, None)[:3]
     assert x is not None and scale is not None
@@ -38,27 +39,44 @@ def multiply_blocks(rewriter: Rewriter, a: Value, weights: Node, root: Node) -> 
     if a.shape is None or len(a.shape) < 2 or a.dtype != scale.dtype or root.output.dtype != scale.dtype:
         return Skip(f"{a.name} is not known to have rows of {scale.dtype}")
     bits, (depth, columns) = BITS.get(x.dtype, 8), codes.shape
-    if zeros is None and x.dtype.startswith("u"):
-        zeros = np.zeros_like(codes, shape=scales.shape)
+    middle = 1 << (bits - 1)
+    numbers = subtract_zeros(codes, zeros, size)
+    if numbers.min(initial=0) >= -middle and numbers.max(initial=0) < middle:
+        packed, points = derive(pack_numbers, codes, zeros, bits, size), None
+    else:
+        more = 0 if x.dtype.startswith("u") else middle
+        zeros = np.zeros_like(codes, shape=scales.shape) if zeros is None else zeros
+        packed, points = derive(pack_blocks, codes, bits, size, more), derive(pack_zeros, zeros, bits, more)
     operands = [
-        rewriter.constant(derive(pack_blocks, codes, bits, size), x.name),
+        rewriter.constant(packed, x.name),
         rewriter.constant(derive(transpose_blocks, scales), scale.name),
-        None if zeros is None else rewriter.constant(derive(pack_zeros, zeros, bits), f"{x.name}_zero_points"),
+        None if points is None else rewriter.constant(points, f"{x.name}_zero_points"),
     ]
     made = rewriter.op("MatMulNBits", a, *operands, domain="com.microsoft", K=depth, N=columns, bits=bits, block_size=size)
     return rewriter.replace(root, made)
 
 
-def pack_blocks(codes: Array, bits: int, size: int) -> Array:
-    """Return (K, N) as bytes (N, blocks, size * bits / 8)."""
+def subtract_zeros(codes: Array, zeros: Array | None, size: int) -> Array:
+    """Return codes (K, N) less the zero points of their blocks (blocks, N)."""
+    numbers = codes.astype(np.int16)
+    return numbers if zeros is None else numbers - np.repeat(zeros.astype(np.int16), size, axis=0)[: len(codes)]
+
+
+def pack_numbers(codes: Array, zeros: Array | None, bits: int, size: int) -> Array:
+    """Return codes less zero points as `pack_blocks` does, counted from the middle."""
+    return pack_blocks(subtract_zeros(codes, zeros, size), bits, size, 1 << (bits - 1))
+
+
+def pack_blocks(codes: Array, bits: int, size: int, more: int) -> Array:
+    """Return (K, N), and `more` than that, as bytes (N, blocks, size * bits / 8)."""
     depth, columns = codes.shape
-    rows = np.pad(_codes_from_zero(codes, bits).T, ((0, 0), (0, -depth % size)))
+    rows = np.pad(_raise_codes(codes, more).T, ((0, 0), (0, -depth % size)))
     return _join_codes(rows, bits).reshape(columns, -1, size * bits // 8)
 
 
-def pack_zeros(zeros: Array, bits: int) -> Array:
-    """Return (blocks, N) as bytes, those of a column one behind the other."""
-    rows = _codes_from_zero(zeros, bits).T
+def pack_zeros(zeros: Array, bits: int, more: int) -> Array:
+    """Return (blocks, N), and `more` than that, as bytes, those of a column one behind the other."""
+    rows = _raise_codes(zeros, more).T
     return _join_codes(np.pad(rows, ((0, 0), (0, -rows.shape[1] % (8 // bits)))), bits).reshape(-1)
 
 
@@ -67,10 +85,9 @@ def transpose_blocks(scales: Array) -> Array:
     return np.ascontiguousarray(scales.T)
 
 
-def _codes_from_zero(codes: Array, bits: int) -> Array:
-    """Return integers from 0 on, in bytes: signed ones are moved up by half of their range."""
-    signed = codes.dtype.name.startswith("int")
-    return (codes.astype(np.int16) + (1 << (bits - 1) if signed else 0)).astype(np.uint8)
+def _raise_codes(codes: Array, more: int) -> Array:
+    """Return integers and `more` as bytes."""
+    return (codes.astype(np.int16) + more).astype(np.uint8)
 
 
 def _join_codes(rows: Array, bits: int) -> Array:

@@ -94,6 +94,10 @@ class Values:
         """Return the array of a constant, or of a value whose elements this program was lowered for."""
         return self.inference.of(value).constant
 
+    def is_read_once(self, value: Value) -> bool:
+        """Return True if only the node that is lowered now reads a value, once: none did before it, and none will."""
+        return self.remaining.get(value) == 1 and len(value.uses) == 1
+
     def _add_input(self, value: Value, info: Info) -> None:
         self.inference.infos[value] = info
         tensor = self.tensors[value] = self.builder.add_external(info, value.name)

@@ -115,7 +115,7 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
     Returns None without such a stage, if others read its words too, or if `accepts` refuses what it fills rows up with.
     """
     x, values, value = op.raw(0), op.values, op.node.inputs[0]
-    if value is None or values.remaining.get(value) != 1 or len(x.shape) != 2:
+    if value is None or not values.is_read_once(value) or len(x.shape) != 2:
         return None
 
     def fits(function: Any) -> bool:
@@ -205,7 +205,7 @@ def _emit(
     x, values, value = op.raw(0), op.values, op.node.inputs[0]
     inputs: Sequence[Tensor | None] = [x]
     before = None
-    if value is not None and values.remaining.get(value) == 1:
+    if value is not None and values.is_read_once(value):
         before = values.builder.take_back(x, info.shape or (), lambda function: _continues(function, views))
     function = TextStep(op.node, views, stages, finish)
     if before is not None:

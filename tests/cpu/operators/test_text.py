@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+from ort_lite import InferenceSession
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
@@ -14,6 +16,13 @@ from tests.cpu.check import check_op, run_op
 
 def words(*texts: Any) -> Array:
     return np.array(texts, object)
+
+
+def test_a_view_of_texts_that_another_node_has_read_leaves_them_there() -> None:
+    text = """<ir_version: 10, opset_import: ["": 9]> main (string x) => (string[1,2] y, string[1] z) {
+        a = Flatten<axis = 0>(x) y = Concat<axis = 1>(a, a) z = Squeeze<axes = [0]>(a) }"""
+    y, z = InferenceSession(onnx.parser.parse_model(text)).run(None, {"x": np.array("text", object)})
+    assert (y.tolist(), z.tolist()) == ([["text", "text"]], ["text"])
 
 
 DAYS = words("Monday", "tuesday", "MONDAY", "Ωmega", "straße", "İstanbul")

@@ -1,6 +1,15 @@
 """Results of ort-lite that depend on its configuration by design. They are no defects, but are looked up in the same way."""
 
-from tests.generated.known import Defect, both, is_integer, is_rare, nearly, within
+import numpy as np
+
+from tests.generated.comparison import Mismatch
+from tests.generated.known import Defect, attribute, both, is_integer, is_rare, nearly, within
+from tests.generated.walk import Site
+
+
+def _is_float32(site: Site, mismatch: Mismatch) -> bool:
+    return mismatch.where is not None and bool(mismatch.got.dtype == np.float32)
+
 
 DESIGN: tuple[Defect, ...] = (
     Defect(
@@ -8,6 +17,12 @@ DESIGN: tuple[Defect, ...] = (
         "com.microsoft.DynamicQuantizeLSTM",
         "quantizes the hidden states of the rows of one thread together, as onnxruntime does",
         nearly(2e-2),
+    ),
+    Defect(
+        "unoptimized",
+        "Cast",
+        "rounds to 16 bits for nodes that read what was there before, as in onnxruntime",
+        both(attribute("to", 10, 16), _is_float32, nearly(5e-3)),
     ),
     Defect(
         "other target",
