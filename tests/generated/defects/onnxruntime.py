@@ -122,7 +122,7 @@ def _resizes_three_axes(site: Site, mismatch: Mismatch) -> bool:
     if mismatch.where is None or not isinstance(value, np.ndarray) or value.ndim != mismatch.where.ndim:
         return False
     if isinstance(scales, np.ndarray) and scales.size:
-        return int(np.count_nonzero(scales != 1)) > 2
+        return bool(np.count_nonzero(scales != 1) > 2)
     return sum(before != after for before, after in zip(value.shape, mismatch.where.shape, strict=True)) > 2
 
 
