@@ -15,7 +15,7 @@ PROOFS = sorted(path for path in (Path(__file__).parents[1] / "data" / "generate
 
 @pytest.mark.parametrize("folder", PROOFS, ids=lambda folder: folder.name)
 def test_a_saved_node_is_explained(folder: Path) -> None:
-    found = judge(*saved.load(folder), thorough=folder.name.startswith(("3_threads", "other_target")))
+    found = judge(*saved.load(folder), thorough=folder.name.startswith(("3_threads", "accelerator", "other_target")))
     assert found.status == EXPLAINED, found.differences
 
 

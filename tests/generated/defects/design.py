@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.generated.comparison import Mismatch
-from tests.generated.known import Defect, both, dtype, is_integer, is_rare, nearly, within
+from tests.generated.known import Defect, both, dtype, expects_nan, is_integer, is_rare, nearly, special, within
 from tests.generated.walk import Site
 
 
@@ -23,6 +23,12 @@ DESIGN: tuple[Defect, ...] = (
         "LayerNormalization",
         "computes statistics of what was there before a Cast to 16 bits, as in onnxruntime",
         both(dtype(0, "float16", "bfloat16"), _is_float32, nearly(5e-3)),
+    ),
+    Defect(
+        "accelerator",
+        "Conv",
+        "multiplies padding by infinite weights, whose taps the CPU provider leaves out",
+        both(special, expects_nan),
     ),
     Defect(
         "other target",

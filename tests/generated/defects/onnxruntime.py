@@ -123,7 +123,7 @@ def _resizes_three_axes(site: Site, mismatch: Mismatch) -> bool:
         return False
     if isinstance(scales, np.ndarray) and scales.size:
         return bool(np.count_nonzero(scales != 1) > 2)
-    return sum(before != after for before, after in zip(value.shape, mismatch.where.shape, strict=True)) > 2
+    return bool(np.count_nonzero(np.array(value.shape) != mismatch.where.shape) > 2)
 
 
 def _has_large_integers(site: Site, mismatch: Mismatch) -> bool:
