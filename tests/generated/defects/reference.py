@@ -222,8 +222,6 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("GridSample Trilu Pad CenterCropPad Col2Im", "gives the number 0 in place of an empty text", _is_text),
     _defect("Slice", "clips negative starts of negative steps as NumPy does", _starts_in_front),
-    _defect("Unique", "sorts although `sorted` is 0", attribute("sorted", 0)),
-    _defect("Unique", "takes each NaN for another one along an axis", both(has_nan, has_attribute("axis"))),
     _defect("TfIdfVectorizer", "takes weights by the place of the result, not of the n-gram", has_attribute("weights")),
     _defect("Clip", "broadcasts bounds of one element", form),
     _defect("MaxPool", "gives the place of the first NaN", both(special, is_integer)),

@@ -1,5 +1,6 @@
 """Operators that the reference lacks in some versions or types."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,24 @@ def shape(x: Array, start: int = 0, end: int | None = None) -> Array:
 def non_zero(x: Array) -> Array:
     """A scalar has an index, as a vector of one element."""
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+
+
+@port("Unique")
+def unique(x: Array, axis: int | None = None, sorted: int = 1) -> tuple[Array, ...]:  # noqa: A002  the attribute's name
+    """NaN equals NaN and comes last. Spec: ONNX Unique-11."""
+    parts = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
+    rows = parts.reshape(len(parts), int(np.prod(parts.shape[1:])))
+    numbers = rows if rows.dtype.kind in "OUST" else rows.astype(np.float64) if rows.dtype.kind in "fV" else rows
+    keys = [tuple((one != one, 0 if one != one else one) for one in row) for row in numbers.tolist()]
+    places: dict[Any, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    order = builtins.sorted(places) if sorted else list(places)
+    first = np.array([places[key][0] for key in order], np.int64)
+    numbered = {key: number for number, key in enumerate(order)}
+    inverse = np.array([numbered[key] for key in keys], np.int64)
+    counts = np.array([len(places[key]) for key in order], np.int64)
+    return (parts[first] if axis is None else np.moveaxis(parts[first], 0, axis)), first, inverse, counts
 
 
 @port("Unsqueeze")
