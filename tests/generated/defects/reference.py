@@ -21,7 +21,6 @@ from tests.generated.known import (
     form,
     gives_nan,
     has_attribute,
-    has_nan,
     has_single_size,
     is_integer,
     is_rare,

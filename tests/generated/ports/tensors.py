@@ -97,7 +97,7 @@ def non_zero(x: Array) -> Array:
 
 
 @port("Unique")
-def unique(x: Array, axis: int | None = None, sorted: int = 1) -> tuple[Array, ...]:  # noqa: A002  the attribute's name
+def unique(x: Array, axis: int | None = None, sorted: int = 1) -> tuple[Array, ...]:
     """NaN equals NaN and comes last. Spec: ONNX Unique-11."""
     parts = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
     rows = parts.reshape(len(parts), int(np.prod(parts.shape[1:])))
