@@ -203,8 +203,8 @@ STEPS: dict[str, list[Make]] = {
         ),
     ],
     "StringNormalizer:strings": [
-        lambda: text("a long text", one_node("StringNormalizer", case_change_action="UPPER"), texts("é" * LONG)),
         lambda: text("many texts", one_node("StringNormalizer", case_change_action="UPPER"), repeated("straße", MANY)),
+        lambda: text("a long text", one_node("StringNormalizer", case_change_action="UPPER"), texts("é" * LONG)),
         lambda: text(
             "stop words", one_node("StringNormalizer", case_change_action="LOWER", stopwords=["a"]), repeated("A", MANY)
         ),

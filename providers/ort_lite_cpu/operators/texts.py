@@ -128,7 +128,7 @@ def _read(number: int) -> int:
     return ctypes.c_void_p.from_address(number).value or 0
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """The places of the letters of texts."""
 
     ascii: int
@@ -141,7 +141,7 @@ class Layout(NamedTuple):
     """The bits of the state of those with letters of 1, 2 and 4 bytes."""
 
 
-def _layout() -> Layout | None:
+def _layout() -> TextLayout | None:
     if sys.implementation.name != "cpython" or object.__basicsize__ != _LENGTH:
         return None
     plain, elsewhere = ["", "a", "letters", str(sys.maxsize)], [_Own("own")]
@@ -161,7 +161,7 @@ def _layout() -> Layout | None:
         fits += [_is_at(text, others, encoding) for text in own]
     if not (all(fits) and is_ascii and is_whole and kind.bit_count() == 1):
         return None
-    return Layout(is_ascii | is_whole, letters, others, tuple(kind << k | is_whole for k in range(3)))
+    return TextLayout(is_ascii | is_whole, letters, others, tuple(kind << k | is_whole for k in range(3)))
 
 
 def _is_at(text: str, offset: int, encoding: str) -> bool:
