@@ -1,4 +1,4 @@
-"""Recurrent networks on empty inputs: onnxruntime crashes or drops the initial state, so an If keeps empty inputs away from it."""
+"""Recurrent networks on empty inputs: onnxruntime's GRU ends the process, so an If keeps empty inputs away from it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def may_be_empty(node: Node) -> bool:
 def guard(graph: Graph) -> None:
     """Put an If around each recurrent node that may get an empty input, bodies included.
 
-    The then-branch runs the node; the else-branch returns the results that ONNX specifies for sequences without steps.
+    The then-branch runs the node; the else-branch returns what the CPU provider does for sequences without steps.
     """
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
@@ -70,7 +70,7 @@ def _like(node: Node, fresh: Names, op_type: str, inputs: Sequence[Value | None]
 
 
 class _Nothing:
-    """The body for sequences without steps: an output without elements, and the states unchanged."""
+    """The body for sequences without steps: an output without elements, and states of zeros."""
 
     def __init__(self, node: Node, fresh: Names) -> None:
         self._node, self._fresh, self._body = node, fresh, Graph(fresh("nothing"))
@@ -81,11 +81,10 @@ class _Nothing:
         steps, batch = (self._add("Gather", [shape, self._constant([axis])]) for axis in (0, 1))
         ways = self._constant([2 if node.attr("direction") == "bidirectional" else 1])
         state = [ways, batch, self._constant([node.attr("hidden_size")])]
-        given = [None, *node.inputs[5:7], None, None]  # the states before the first step
         outputs = []
-        for value, sizes, before in zip(node.outputs, ([steps, *state], state, state), given, strict=False):
+        for value, sizes in zip(node.outputs, ([steps, *state], state, state), strict=False):
             if value is not None:
-                made = self._zeros(sizes, value) if before is None else self._add("Identity", [before])
+                made = self._zeros(sizes, value)
                 made.type = value.type
                 outputs.append(made)
         self._body.set_outputs(outputs)

@@ -94,7 +94,7 @@ def test_silero() -> None:
     assert all(reason.endswith("has an unknown rank, which the library would take for that of a scalar") for reason in reasons)
 
 
-def test_recurrent_networks_over_nothing_keep_the_initial_state() -> None:
+def test_recurrent_networks_over_nothing_end_in_zeros() -> None:
     w, r = (", ".join(["0.1"] * count) for count in (36, 27))
     session, cpu = sessions(
         parse(
