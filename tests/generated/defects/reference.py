@@ -246,6 +246,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.DictVectorizer", "gives a vector in place of a row", _has_same_elements),
     _defect("ai.onnx.ml.FeatureVectorizer", "takes each element of a vector as a row", form),
     _defect("ai.onnx.ml.OneHotEncoder", "compares floats as they are with integers", dtype(0, "float")),
+    _defect("BatchNormalization", "subtracts the mean before it multiplies, which is no inf - inf", both(special, gives_nan)),
     _defect("Shrink", "computes integers in float64", exceeds(53)),
     _defect(
         "GlobalAveragePool AveragePool ReduceMean ReduceProd ReduceSum",
