@@ -81,10 +81,10 @@ class _Normalize:
         """`stop_words` are as `compared` returns them."""
         self._change, self._compared, self._stop_words, self._pace = change, compared, stop_words, pace
         self.letters = None if stop_words else change("".join(map(chr, range(128)))).encode().ljust(256, b"\0")
-        """What each ASCII character becomes, if that is all that happens (see `text_steps.Streamed`)."""
+        """The byte that replaces each ASCII character, or None if stop words are removed as well (see `text_steps.Streamed`)."""
         others = {ord(letter): change(letter) for letter in _BECOME_ASCII}
         self.others = {code: ord(letter) for code, letter in others.items() if letter.isascii()}
-        """What other characters become, if they become ASCII ones."""
+        """The ASCII characters that replace other characters, by code point."""
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):

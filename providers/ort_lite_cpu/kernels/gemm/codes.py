@@ -63,11 +63,9 @@ class Codes(Vectors):
     def load_codes(self, pointer: Any, at: int) -> Any:
         """Return the words from element `at` on, for `code`."""
         held = self.load_word(pointer, at)
-        return (
-            held
-            if self.lookup
-            else self.builder.xor(held, self._each(sum(self.middle << k for k in range(0, WORD, self.bits))))
-        )
+        if self.lookup:
+            return held
+        return self.builder.xor(held, self._each(sum(self.middle << k for k in range(0, WORD, self.bits))))
 
     def code(self, held: Any, number: int) -> Any:
         """Return code `number` of each word of `load_codes`, less the middle: a number from -`middle` to `middle` - 1.

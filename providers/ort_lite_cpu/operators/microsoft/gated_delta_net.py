@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LARGEST_CAPACITY = 8
 _NORM_EPSILONS = {"none": 1e-12, "softplus": 1e-12, "sigmoid": 1e-6}
-"""What onnxruntime adds to the sum of squares of queries and keys, by the function of the gate."""
+"""The number that onnxruntime adds to the sum of squares of queries and keys, by the function of the gate."""
 _RULES = ("linear", "gated", "delta", "gated_delta")
 _GATES = {"none": "none", "softplus": "softplus", "qwen": "softplus", "sigmoid": "sigmoid", "kda": "sigmoid"}
 
