@@ -70,6 +70,21 @@ def _log_f32(x: Any) -> Any:
 
 
 @arithmetic("F(F)")
+def log1p(x: Any) -> Any:
+    """Return the natural logarithm of 1 + x: -inf at -1, NaN below. f32: within 1.5 ulp."""
+    return _log1p_f32(x) if x.name == "f32" else x.libm("log1p")
+
+
+def _log1p_f32(x: Any) -> Any:
+    """Compute log(u) + (x - (u - 1)) / u with u = 1 + x: the second term is what rounding u has lost."""
+    u = x + 1.0
+    result = _log_f32(u) + (x - (u - 1.0)) / u
+    result = u.equals(1.0).choose(x, result)
+    result = x.equals(math.inf).choose(x, result)
+    return u.equals(0.0).choose(x.const(-math.inf), result)
+
+
+@arithmetic("F(F)")
 def tanh(x: Any) -> Any:
     """Return the hyperbolic tangent. f32: within 5 ulp, 3 for |x| < 1; never beyond 1."""
     return _tanh_f32(x) if x.name == "f32" else x.libm("tanh")

@@ -4,7 +4,7 @@ from typing import Any
 
 from ort_lite.dtypes import INTEGERS, itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, imin, like, native, shift, shl, span
+from ort_lite.native.lang import OK, Ptr, Static, cast, imin, like, native, read_once, shift, shl, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.heaps import LANES, MOST, beyond, entry_of, heapify, index_of, lowest_bit, settle
@@ -176,11 +176,15 @@ def lower_top_k(op: NodeLowering) -> None:
 @extents(index="outer * inner", values="2", y="outer * n * inner")
 def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
     """y[o, d, i] = values[1] where index[o, i] is d (or d - n), else values[0]."""
-    for row in span(outer * n, part, parts):
-        d = row % n
+    for o in span(outer, part, parts):
+        block = shift(y, o * n * inner)
+        for i in range(n * inner):
+            block[i] = values[0]
         for i in range(inner):
-            k = cast(index[(row // n) * inner + i], "i64")
-            y[row * inner + i] = values[1] if k == d or k == d - n else values[0]
+            k = cast(read_once(index, o * inner + i), "i64")
+            k = k + n if k < 0 else k
+            if k >= 0 and k < n:
+                block[k * inner + i] = values[1]
     return OK
 
 

@@ -136,16 +136,19 @@ def pad_axis(
     """
     begin, end = (first, first + left) if mode == "wrap" else (0, n)
     row, last = outer * total * part // parts, outer * total * (part + 1) // parts  # as `span`
+    block, at = row // max(total, 1), row % max(total, 1)
     while row < last:
-        i, count = row % total - before, 1
+        i, count = at - before, 1
         if i >= begin and i < end:
-            count = min(end - i, total - row % total, last - row)
+            count = min(end - i, total - at, last - row)
         else:
             i = mirrored(i, n, begin, left, mode)
-        source = ((row // total) * n + i) * inner
+        source = (block * n + i) * inner
         for j in range(count * inner):
             y[row * inner + j] = x[source + j]
-        row += count
+        row, at = row + count, at + count
+        if at == total:
+            block, at = block + 1, 0
     return OK
 
 
@@ -158,8 +161,9 @@ def mirrored(i: int, n: int, first: int, left: int, mode: Static) -> int:
         return first + (i - first) % left
     if n == 1:
         return 0
-    i = i % (2 * n - 2)
-    return 2 * n - 2 - i if i >= n else i
+    if i < 1 - n or i >= 2 * n - 1:
+        i = i % (2 * n - 2)
+    return -i if i < 0 else 2 * n - 2 - i if i >= n else i
 
 
 @operator("Pad", types=MOVABLE, moves=True)

@@ -83,10 +83,11 @@ def parameter_counts(name: str) -> tuple[int, ...]:
 
 @native
 def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: Static) -> None:
-    """c (m, n), row stride ldc, = kind(c) in place."""
+    """c (m, n), row stride ldc, = kind(c) in place. Rows without gaps are one: short ones would be mostly ends of loops."""
     a, b, zero, one = like(c, alpha), like(c, beta), like(c, 0), like(c, 1)
-    for i in range(m):
-        for j in range(i * ldc, i * ldc + n):
+    rows, columns = (1, m * n) if ldc == n else (m, n)
+    for i in range(rows):
+        for j in range(i * ldc, i * ldc + columns):
             x = c[j]
             if kind == "LeakyRelu":
                 c[j] = leaky_relu(x, a)

@@ -8,6 +8,7 @@ The accumulators start from the second term. No intermediate saturates; all is m
 """
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -34,6 +35,8 @@ PIECE = 8
 """The most steps of tiles over k before the next panel is read: rows and a panel of so many bytes of k fit the first cache level."""
 UNCUT = 10
 """The most steps that are not cut into pieces."""
+CHAINS = 4
+"""The sums of each column of a single row, each of every fourth four of k."""
 GROUP = 8
 """The number of panels of which the sums of some rows are kept between pieces."""
 
@@ -307,9 +310,9 @@ def dot_panel(
 ) -> None:
     """c (m, n) = end(left (m, lines, 4 * depth) @ one panel + starts of its columns); rows of c `ldc` apart.
 
-    In vector registers the last rows are computed `few` at a time, and the left operand has room for a multiple of these. Tiles are
-    configured for m, which is a multiple of their rows or below. A few rows that would not fill them are computed in vector registers,
-    one by one, if these multiply the same bytes.
+    In vector registers the last rows are computed `few` at a time, a single one alone, and the left operand has room for a multiple
+    of `few`. Tiles are configured for m, which is a multiple of their rows or below. A few rows that would not fill them are computed
+    in vector registers, one by one, if these multiply the same bytes.
     """
     i = 0
     while tile.amx and tile.middle == 0 and m <= FEW and i < m:
@@ -321,10 +324,14 @@ def dot_panel(
         own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.rows
-    while i < m:
+    while i < m and (tile.quads > 1 or m - i > 1):
         x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.few
+    while i < m:
+        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
+        i += 1
 
 
 @emitter(
@@ -365,7 +372,7 @@ def _tile(
     if 4 * quads == i8mm.DEPTH:
         totals = i8mm.MatrixBlock(emit, rows, vectors, middle == 128).sums(left, right, first)
     else:
-        totals = dot_sums(emit, left, right, first, rows)
+        totals = _row_sums(emit, left, right, first) if rows == 1 else dot_sums(emit, left, right, first, rows)
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     for i in range(rows):
         target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]
@@ -401,6 +408,30 @@ def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> l
 
     totals: list[Any] = emit.loop(emit.integer(0), left.lines, 1, [emit.words(right.b), *first * rows], along)[1][1:]
     return totals
+
+
+def _row_sums(emit: "ByteDots", left: Any, right: Any, first: list[Any]) -> list[Any]:
+    """Return the sums of one row of the left operand. `CHAINS` sums of each column hide the latency of the instruction."""
+    builder, vectors = emit.builder, len(first)
+
+    def step(_: Any, values: Sequence[Any], chains: int) -> list[Any]:
+        pointer, b, *totals = values
+        for chain in range(chains):
+            word = emit.splat(builder.load(emit.words(emit.move(pointer, emit.integer(4 * chain))), align=1))
+            for j in range(vectors):
+                s = chain * vectors + j
+                totals[s] = emit.dot(word, emit.load(b, s * emit.lanes), totals[s])
+        words = emit.integer(emit.lanes * vectors * chains)
+        return [emit.move(pointer, emit.integer(4 * chains)), emit.move(b, words), *totals]
+
+    def along(at: Any, values: Sequence[Any]) -> list[Any]:
+        start = emit.move(left.at, builder.mul(at, left.line))
+        done, values = emit.loop(emit.integer(0), right.depth, CHAINS, [start, *values], partial(step, chains=CHAINS))
+        return emit.loop(done, right.depth, 1, values, partial(step, chains=1))[1][1:]
+
+    zeros = [emit.zero] * (vectors * (CHAINS - 1))
+    totals = emit.loop(emit.integer(0), left.lines, 1, [emit.words(right.b), *first, *zeros], along)[1][1:]
+    return [reduce(builder.add, totals[j::vectors]) for j in range(vectors)]
 
 
 class ByteDots(IntegerVectors):
