@@ -104,7 +104,7 @@ class Fallback(Wrapper):
             return self._made
 
     def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
-        """The partition's inputs: as they are on the CPU already, else brought there."""
+        """Return the partition's inputs: as they are on the CPU already, else copied there."""
         partition = self.partition
         home = dict(zip(self.at_home, inputs[len(inputs) - len(self.at_home) :], strict=True))
         found = []
@@ -113,16 +113,10 @@ class Fallback(Wrapper):
                 x = home[value]
             else:
                 x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.device_of(value))
-                x = self._move(value, x, device, CPU)
+                if device != CPU:
+                    x = move_value(value, x, route(device, CPU, self._transfers, value, partition.name), partition.name)
             found.append(x)
         return found
-
-    def _move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
-        if source != destination:
-            x = move_value(
-                value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name
-            )
-        return x
 
 
 class CarefulMover:

@@ -14,7 +14,7 @@ from ort_lite.memory import recipes
 from ort_lite.memory.arenas import address_of
 from ort_lite.memory.recipes import Recipes
 from ort_lite.record import Record
-from ort_lite.session.prepared.graphs import Numbering, names_by_id
+from ort_lite.session.prepared.graphs import Numbering
 
 MOST_INLINE = 1 << 16
 """The largest array in bytes that an entry stores although it may depend on weights."""
@@ -31,8 +31,7 @@ class Origins:
 
     def __init__(self, found: Recipes, objects: Mapping[str, Any]) -> None:
         self.numbers, self._recipes = Numbering(), found
-        self._objects = objects
-        self.names = names_by_id(objects)
+        self.names = {id(found): name for name, found in objects.items()}
         self.arrays: list[Array] = []
         self._by_id: dict[int, int] = {}
         self.referred: set[int] = set()
