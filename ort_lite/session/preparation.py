@@ -88,22 +88,16 @@ def prepare_until(
     options = options.copy()
     open_session_memory(options)
     with creating(options):
-        return _prepare_until(stage, source, options, given, params)
-
-
-def _prepare_until(
-    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None
-) -> Preparation:
-    loaded = load_model(source, options, given, params)
-    if stage == "load":
-        return Preparation(loaded)
-    chosen = loaded.selection
-    begin_stage("transform")
-    report = simplify(loaded.model, chosen.providers, options)
-    if stage == "transform":
-        return Preparation(loaded, report)
-    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
-    settled = settle(loaded.model, chosen, options, constraints, given.partitioning)
+        loaded = load_model(source, options, given, params)
+        if stage == "load":
+            return Preparation(loaded)
+        chosen = loaded.selection
+        begin_stage("transform")
+        report = simplify(loaded.model, chosen.providers, options)
+        if stage == "transform":
+            return Preparation(loaded, report)
+        constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
+        settled = settle(loaded.model, chosen, options, constraints, given.partitioning)
     for warning in settled.warnings:
         log.warn(options, warning)
     return Preparation(loaded, report, settled.assignment, (*chosen.notes, *settled.warnings))
