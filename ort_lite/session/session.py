@@ -371,19 +371,19 @@ class Session:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs: names, types and shapes."""
-        return list(self._state.inputs)
+        return list(self._state.described.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs: names, types and shapes."""
-        return list(self._state.outputs)
+        return list(self._state.described.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the initializers that a feed may replace (IR version 4 and newer: those that are also inputs)."""
-        return list(self._state.overridable)
+        return list(self._state.described.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return the model's metadata."""
-        return self._state.metadata
+        return self._state.described.metadata
 
     def get_providers(self) -> list[str]:
         """Return the names of the providers in order of preference."""
@@ -424,12 +424,13 @@ class Session:
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
-        html: str = hook("notebook")(self._title(), self.explain(), self._state.inputs, self._state.outputs)
+        described = self._state.described
+        html: str = hook("notebook")(self._title(), self.explain(), described.inputs, described.outputs)
         return html
 
     def __repr__(self) -> str:
-        state = self._state
-        sides = f"inputs: {summarize(state.inputs)}; outputs: {summarize(state.outputs)}"
+        state, described = self._state, self._state.described
+        sides = f"inputs: {summarize(described.inputs)}; outputs: {summarize(described.outputs)}"
         closed = "; closed" if state.prepared is None else ""
         return f"{type(self).__name__}({self._title()!r}; {sides}; providers: {', '.join(self.get_providers())}{closed})"
 
