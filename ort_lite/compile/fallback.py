@@ -12,7 +12,7 @@ from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, move_value
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.donation import Donating
-from ort_lite.execute.execute import Executable, copy_aliases
+from ort_lite.execute.execute import Executable
 from ort_lite.execute.recording import After
 from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
@@ -81,12 +81,7 @@ class Fallback(Wrapper):
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         """Return its outputs, on the CPU. Raises RuntimeException where nobody else can run its nodes."""
         made = self._next(error)
-        given = self._on_cpu(inputs)
-        results = made.run(given, CURRENT.options)
-        if made.outputs_may_alias:
-            constants = [value for value in made.result_slots if type(value) is not int]
-            results = copy_aliases(results, [*given, *constants])
-        return results
+        return made.run_without_aliases(self._on_cpu(inputs), CURRENT.options)
 
     def _next(self, error: Exception) -> Executable:
         partition = self.partition

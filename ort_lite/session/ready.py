@@ -72,7 +72,7 @@ class Ready:
         run = executable.run if workers is None else _run_of(executable, workers)
         self._run = lifecycle.call_hooks(run, lifecycle.providers_with_hooks(prepared.assignment))
         self._shares = executable.outputs_may_alias
-        self._constants = [value for value in executable.result_slots if type(value) is not int]
+        self._constants = executable.constants
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._events = events
         self._check_process(prepared)
