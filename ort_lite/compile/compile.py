@@ -1,11 +1,10 @@
 """Compiling: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.linking import Linker
@@ -143,7 +142,7 @@ class Compiler:
         self,
         policies: Mapping[str, Policy] | None = None,
         fuser: Fuser | None = None,
-        alternatives: Alternatives | None = None,
+        alternatives: Callable[[Partition], Executable] | None = None,
         incidents: Incidents | None = None,
         span: Span = no_span,
     ) -> None:
@@ -197,7 +196,7 @@ class Compiler:
         """Return what the executor calls for a partition. `outer` are the inputs of its graph on the CPU, captures included."""
         providers = list(assignment.providers.values())
         function = guard_partition(partition, compiled, outer, providers)
-        replaceable = self._alternatives is not None and self._is_replaceable(assignment, partition)
+        replaceable = self._is_replaceable(assignment, partition)
         if partition.provider.device != CPU and has_events(compiled):
             from ort_lite.execute.recording import RecordingPartition
 

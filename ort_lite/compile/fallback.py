@@ -4,10 +4,9 @@ What could not be brought to a device stays where it is, as an UncopiedValue; wh
 a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, move_value
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
@@ -38,7 +37,7 @@ def find_uncopied_value(inputs: Sequence[Any]) -> UncopiedValue | None:
 
 
 class Fallback(Wrapper):
-    """A partition; when it fails in a run, what `alternatives` compile of its nodes runs them from the same inputs.
+    """A partition. When it fails in a run, `alternatives` compiles its nodes for other providers, which run them from the same inputs.
 
     The next run tries the partition again. The first failure is reported. On a device it is called with its inputs, and then with
     those of them that are on the CPU as well: `at_home`.
@@ -50,7 +49,7 @@ class Fallback(Wrapper):
         self,
         partition: Partition,
         function: CompiledPartition,
-        alternatives: Alternatives,
+        alternatives: Callable[[Partition], Executable],
         transfers: Transfers,
         incidents: Incidents,
     ) -> None:
@@ -90,7 +89,7 @@ class Fallback(Wrapper):
             if self._made is None:
                 try:
                     with stop_with_run(CURRENT.options):
-                        self._made = self._alternatives.executable(partition)
+                        self._made = self._alternatives(partition)
                 except RunTerminated:
                     raise
                 except OrtLiteError as nobody:
