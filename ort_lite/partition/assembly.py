@@ -54,7 +54,7 @@ class Assembly:
         on_device = self._body_values(claims, partitions)
         homes = {value: provider.device for value, provider in on_device.items()}
         wanted = {value: homes.get(value, CPU) for value in claims.graph.outputs}
-        between = copies(claims.graph, partitions, self.transfers, homes, wanted)
+        between = copies(partitions, self.transfers, homes, wanted)
         return Level(claims.graph, claims.path, tuple(partitions), between, tuple(apart), on_device)
 
     def _body_values(self, claims: Claims, partitions: Sequence[Partition]) -> dict[Value, ExecutionProvider]:

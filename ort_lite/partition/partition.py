@@ -15,8 +15,8 @@ from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
-from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import format_answer, labels_of
+from ort_lite.partition.constraints import Constraints, constraints_of
+from ort_lite.provider.ask import format_answer
 from ort_lite.provider.provider import ExecutionProvider
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Partitioner:
         self, graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, constraints: Constraints | None = None
     ) -> None:
         self.graph, self.providers, self.rules = graph, providers, rules
-        self.constraints = constraints if constraints is not None else Constraints(labels_of(providers))
+        self.constraints = constraints if constraints is not None else constraints_of(providers)
 
     def claim(self, taken: Collection[Node] = ()) -> Claims:
         """Offer all nodes to all providers in order, but for those of the graph's own that are `taken`.

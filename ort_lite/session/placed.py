@@ -337,7 +337,7 @@ def link_on_devices(assignment: Assignment, compiled: Compiled, device_slots: De
     """Link compiled partitions anew, for inputs that are on devices and outputs that stay there."""
     main = assignment.levels[0]
     ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
-    level = main.replace(copies=copies(main.graph, main.partitions, transfers, device_slots.inputs, ends))
+    level = main.replace(copies=copies(main.partitions, transfers, device_slots.inputs, ends))
     order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
     return Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
 
