@@ -305,11 +305,8 @@ def _slices(name: str, array: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[
     """Yield the elements in slices, each with its start index."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for start in range(0, array.size, SLICE):
-        options = run_options() if start else None
-        if options is not None and options.terminate:
-            raise options.termination(f"before its first node: the texts of input {name!r} were being converted").about(
-                input=name
-            )
+        if start:
+            _check_termination(f"before its first node: the texts of input {name!r} were being converted", name)
         yield start, flat[start : start + SLICE].tolist()
 
 

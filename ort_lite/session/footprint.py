@@ -164,8 +164,6 @@ def shrinking(
 ) -> tuple[Callable[[], None], ...]:
     """Return the functions to call after a run with these options. Raises InvalidArgument for a device without an arena."""
     text = options.config(SHRINK, "")
-    if not text:
-        return ()
     devices: dict[str, list[Any]] = {str(CPU): [session_memory.trim]}
     for label, provider in providers.items():
         if (allocator := _allocator(provider)) is not None:
