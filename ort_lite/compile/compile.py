@@ -33,7 +33,7 @@ from ort_lite.provider.ask import ask_object, format_answer, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, forbid_changes
-from ort_lite.record import Record, field
+from ort_lite.record import Record
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import KernelChoice
@@ -48,11 +48,11 @@ class Compiled(Record):
     LATER = frozenset({"fused"})
     executable: Executable
     partitions: Mapping[str, CompiledPartition]
-    called: tuple[CompiledPartition, ...] = ()
-    """What the executor calls: the partitions behind their guards (see `ort_lite.execute.guard`)."""
-    fused: Mapping[str, Fused] = field(default_factory=dict)
+    called: Mapping[str, CompiledPartition]
+    """The functions that the executor calls, by name: the partitions behind their guards (see `ort_lite.execute.guard`)."""
+    fused: Mapping[str, Fused]
     """By name, the partitions of which a provider compiled a fused copy."""
-    replaceable: frozenset[str] = frozenset()
+    replaceable: frozenset[str]
     """Partitions that the next provider runs where they fail in a run: their constants must stay."""
 
     def facts(self, failures: list[OrtLiteError] | None = None) -> dict[str, dict[str, int | str]]:
@@ -178,7 +178,7 @@ class Compiler:
         partitions = {p.name: compiled[p.name] for p in assignment.partitions}
         fused = {name: found for name, one in partitions.items() if (found := self._fused.get(id(one))) is not None}
         replaceable = frozenset(p.name for p in assignment.partitions if self._is_replaceable(assignment, p))
-        return Compiled(executable, partitions, tuple(called.values()), fused, replaceable)
+        return Compiled(executable, partitions, called, fused, replaceable)
 
     def goes_on(self, label: str) -> bool:
         """Return whether the policy of the provider gives what it cannot compile to the next one."""

@@ -250,4 +250,4 @@ def _check_absorbed_values(one: "ConsumesConstants", name: str) -> set[Value]:
 
 def close_states(compiled: Compiled) -> None:
     """Releases the states of partitions that have one, when no run is in them any more: of all, also where one fails."""
-    raise_first(failures_of(partial(close, function) for function in compiled.called))
+    raise_first(failures_of(partial(close, function) for function in compiled.called.values()))

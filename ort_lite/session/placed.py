@@ -338,8 +338,7 @@ def link_on_devices(assignment: Assignment, compiled: Compiled, device_slots: De
     main = assignment.levels[0]
     ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
     level = main.replace(copies=copies(main.partitions, transfers, device_slots.inputs, ends))
-    order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
-    return Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
+    return Linker(level, (), compiled.called, device_slots).executable()
 
 
 def shape_on_device(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
