@@ -14,8 +14,8 @@ from ort_lite.provider.provider import CPU, ExecutionProvider, Partition
 class Assembly:
     """Turns the claims of a graph and its bodies, in which each node has a provider, into an Assignment."""
 
-    def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], labels: Sequence[str], rules: ShapeRules) -> None:
-        self.root, self.providers, self.labels, self.rules = root, providers, labels, rules
+    def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> None:
+        self.root, self.providers, self.labels, self.rules = root, providers, root.labels, rules
         self.transfers = transfers_of(providers)
         self.counts = [0] * len(providers)
         self.placements: dict[Node, Placement] = {}

@@ -54,7 +54,7 @@ class Partitioner:
 
         No strategy moves a node to providers that are `forbidden`. Raises Fail, naming it, where it fails or returns nonsense.
         """
-        greedy = Assembly(claims, self.providers, self.constraints.labels, self.rules).assignment()
+        greedy = Assembly(claims, self.providers, self.rules).assignment()
         if strategy is None:
             return greedy
         name = f"the partitioning strategy {getattr(strategy, '__name__', type(strategy).__name__)}"
@@ -76,7 +76,7 @@ class Partitioner:
             claims = self.claim()
         if claims.find_unclaimed_nodes():
             return None
-        found = Assembly(claims, self.providers, self.constraints.labels, self.rules).assignment()
+        found = Assembly(claims, self.providers, self.rules).assignment()
         return None if any(place.provider in forbidden for place in found.placements.values()) else found
 
     def error(self, claims: Claims) -> OrtLiteError:

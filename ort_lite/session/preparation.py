@@ -77,9 +77,7 @@ class Preparation(Record):
     notes: tuple[str, ...] = ()
 
 
-def prepare_until(
-    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None
-) -> Preparation:
+def prepare_until(stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Preparation:
     """Load, transform and partition a model as a session does, up to `stage`.
 
     Providers are created while loading and asked while partitioning. Raises the errors of the stages; DeadlineExceeded and
@@ -88,7 +86,7 @@ def prepare_until(
     options = options.copy()
     open_session_memory(options)
     with creating(options):
-        loaded = load_model(source, options, given, params)
+        loaded = load_model(source, options, given)
         if stage == "load":
             return Preparation(loaded)
         chosen = loaded.selection
