@@ -17,7 +17,7 @@ from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
-from ort_lite.partition.borders import Transfers, route
+from ort_lite.partition.borders import Transfers
 from ort_lite.provider.current import CURRENT, stop_with_run
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, Partition
 from ort_lite.record import Record
@@ -107,8 +107,7 @@ class Fallback(Wrapper):
                 x = home[value]
             else:
                 x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.device_of(value))
-                if device != CPU:
-                    x = move_value(value, x, route(device, CPU, self._transfers, value, partition.name), partition.name)
+                x = move_value(value, x, device, CPU, self._transfers, partition.name)
             found.append(x)
         return found
 
