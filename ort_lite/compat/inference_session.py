@@ -155,7 +155,6 @@ class InferenceSession(Session):
         """
         from ort_lite.compat.io_binding import provider_of
         from ort_lite.compat.ort_value import OrtValue
-        from ort_lite.tensors.device_tensor import parse_device
 
         device = parse_device(device_type, device_id)
         zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
@@ -188,7 +187,7 @@ class InferenceSession(Session):
 
     def _validate_input(self, feed_input_names: Collection[str]) -> None:
         missing = [
-            arg.name for arg in self._state.inputs if arg.name not in feed_input_names and not arg.type.startswith("optional")
+            arg.name for arg in self.get_inputs() if arg.name not in feed_input_names and not arg.type.startswith("optional")
         ]
         if missing:
             came = ", ".join(map(repr, feed_input_names)) or "nothing"
@@ -269,11 +268,11 @@ class InferenceSession(Session):
 
     def get_input_memory_infos(self) -> list["OrtMemoryInfo"]:
         """Return the memory of the partition that first reads each input, in the order of `get_inputs`."""
-        return self._memory_infos("inputs", [arg.name for arg in self._state.inputs])
+        return self._memory_infos("inputs", [arg.name for arg in self.get_inputs()])
 
     def get_output_memory_infos(self) -> list["OrtMemoryInfo"]:
         """Return the memory that each output is computed in, in the order of `get_outputs`."""
-        return self._memory_infos("outputs", [arg.name for arg in self._state.outputs])
+        return self._memory_infos("outputs", [arg.name for arg in self.get_outputs()])
 
     def _memory_infos(self, side: str, names: Sequence[str]) -> list["OrtMemoryInfo"]:
         from ort_lite.compat.ort_memory import OrtMemoryInfo

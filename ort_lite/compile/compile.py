@@ -1,11 +1,10 @@
 """Compiling: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.linking import Linker
@@ -34,7 +33,7 @@ from ort_lite.provider.ask import ask_object, format_answer, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, forbid_changes
-from ort_lite.record import Record, field
+from ort_lite.record import Record
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import KernelChoice
@@ -49,11 +48,11 @@ class Compiled(Record):
     LATER = frozenset({"fused"})
     executable: Executable
     partitions: Mapping[str, CompiledPartition]
-    called: tuple[CompiledPartition, ...] = ()
-    """What the executor calls: the partitions behind their guards (see `ort_lite.execute.guard`)."""
-    fused: Mapping[str, Fused] = field(default_factory=dict)
+    called: Mapping[str, CompiledPartition]
+    """The functions that the executor calls, by name: the partitions behind their guards (see `ort_lite.execute.guard`)."""
+    fused: Mapping[str, Fused]
     """By name, the partitions of which a provider compiled a fused copy."""
-    replaceable: frozenset[str] = frozenset()
+    replaceable: frozenset[str]
     """Partitions that the next provider runs where they fail in a run: their constants must stay."""
 
     def facts(self, failures: list[OrtLiteError] | None = None) -> dict[str, dict[str, int | str]]:
@@ -143,7 +142,7 @@ class Compiler:
         self,
         policies: Mapping[str, Policy] | None = None,
         fuser: Fuser | None = None,
-        alternatives: Alternatives | None = None,
+        alternatives: Callable[[Partition], Executable] | None = None,
         incidents: Incidents | None = None,
         span: Span = no_span,
     ) -> None:
@@ -179,7 +178,7 @@ class Compiler:
         partitions = {p.name: compiled[p.name] for p in assignment.partitions}
         fused = {name: found for name, one in partitions.items() if (found := self._fused.get(id(one))) is not None}
         replaceable = frozenset(p.name for p in assignment.partitions if self._is_replaceable(assignment, p))
-        return Compiled(executable, partitions, tuple(called.values()), fused, replaceable)
+        return Compiled(executable, partitions, called, fused, replaceable)
 
     def goes_on(self, label: str) -> bool:
         """Return whether the policy of the provider gives what it cannot compile to the next one."""
@@ -197,7 +196,7 @@ class Compiler:
         """Return what the executor calls for a partition. `outer` are the inputs of its graph on the CPU, captures included."""
         providers = list(assignment.providers.values())
         function = guard_partition(partition, compiled, outer, providers)
-        replaceable = self._alternatives is not None and self._is_replaceable(assignment, partition)
+        replaceable = self._is_replaceable(assignment, partition)
         if partition.provider.device != CPU and has_events(compiled):
             from ort_lite.execute.recording import RecordingPartition
 

@@ -4,21 +4,20 @@ What could not be brought to a device stays where it is, as an UncopiedValue; wh
 a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, move_value
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.donation import Donating
-from ort_lite.execute.execute import Executable, copy_aliases
+from ort_lite.execute.execute import Executable
 from ort_lite.execute.recording import After
 from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
-from ort_lite.partition.borders import Transfers, route
+from ort_lite.partition.borders import Transfers
 from ort_lite.provider.current import CURRENT, stop_with_run
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, Partition
 from ort_lite.record import Record
@@ -38,7 +37,7 @@ def find_uncopied_value(inputs: Sequence[Any]) -> UncopiedValue | None:
 
 
 class Fallback(Wrapper):
-    """A partition; when it fails in a run, what `alternatives` compile of its nodes runs them from the same inputs.
+    """A partition. When it fails in a run, `alternatives` compiles its nodes for other providers, which run them from the same inputs.
 
     The next run tries the partition again. The first failure is reported. On a device it is called with its inputs, and then with
     those of them that are on the CPU as well: `at_home`.
@@ -50,7 +49,7 @@ class Fallback(Wrapper):
         self,
         partition: Partition,
         function: CompiledPartition,
-        alternatives: Alternatives,
+        alternatives: Callable[[Partition], Executable],
         transfers: Transfers,
         incidents: Incidents,
     ) -> None:
@@ -81,12 +80,7 @@ class Fallback(Wrapper):
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         """Return its outputs, on the CPU. Raises RuntimeException where nobody else can run its nodes."""
         made = self._next(error)
-        given = self._on_cpu(inputs)
-        results = made.run(given, CURRENT.options)
-        if made.outputs_may_alias:
-            constants = [value for value in made.result_slots if type(value) is not int]
-            results = copy_aliases(results, [*given, *constants])
-        return results
+        return made.run_without_aliases(self._on_cpu(inputs), CURRENT.options)
 
     def _next(self, error: Exception) -> Executable:
         partition = self.partition
@@ -95,7 +89,7 @@ class Fallback(Wrapper):
             if self._made is None:
                 try:
                     with stop_with_run(CURRENT.options):
-                        self._made = self._alternatives.executable(partition)
+                        self._made = self._alternatives(partition)
                 except RunTerminated:
                     raise
                 except OrtLiteError as nobody:
@@ -104,7 +98,7 @@ class Fallback(Wrapper):
             return self._made
 
     def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
-        """The partition's inputs: as they are on the CPU already, else brought there."""
+        """Return the partition's inputs: as they are on the CPU already, else copied there."""
         partition = self.partition
         home = dict(zip(self.at_home, inputs[len(inputs) - len(self.at_home) :], strict=True))
         found = []
@@ -113,16 +107,9 @@ class Fallback(Wrapper):
                 x = home[value]
             else:
                 x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.device_of(value))
-                x = self._move(value, x, device, CPU)
+                x = move_value(value, x, device, CPU, self._transfers, partition.name)
             found.append(x)
         return found
-
-    def _move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
-        if source != destination:
-            x = move_value(
-                value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name
-            )
-        return x
 
 
 class CarefulMover:

@@ -94,11 +94,6 @@ def _sync(provider: ExecutionProvider, options: RunOptions | None) -> None:
     wait_for_device(partial(_call, provider, "sync"), options, who(provider))
 
 
-def _failures(calls: Iterable[tuple[ExecutionProvider, str, tuple[Any, ...]]]) -> list[OrtLiteError]:
-    """Makes all calls; one that fails keeps no other provider from its own."""
-    return failures_of(partial(_call, provider, hook, *arguments) for provider, hook, arguments in calls)
-
-
 def failures_of(calls: Iterable[Callable[[], object]]) -> list[OrtLiteError]:
     """Make all calls, also those after one that fails. Return what they raised."""
     failures = []
@@ -149,7 +144,8 @@ def set_dynamic_options(providers: Sequence[ExecutionProvider], options: Mapping
 
 def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
     """Call `start_profiling` of each provider, then raise the first error."""
-    raise_first(_failures((provider, "start_profiling", ()) for provider in with_hook(providers, "start_profiling")))
+    able = with_hook(providers, "start_profiling")
+    raise_first(failures_of(partial(_call, provider, "start_profiling") for provider in able))
 
 
 def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> None:
@@ -254,4 +250,4 @@ def _check_absorbed_values(one: "ConsumesConstants", name: str) -> set[Value]:
 
 def close_states(compiled: Compiled) -> None:
     """Releases the states of partitions that have one, when no run is in them any more: of all, also where one fails."""
-    raise_first(failures_of(partial(close, function) for function in compiled.called))
+    raise_first(failures_of(partial(close, function) for function in compiled.called.values()))

@@ -11,10 +11,11 @@ from ort_lite.execute.waiting import DeviceEvent, wait_for_device, waits_on_devi
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
+from ort_lite.partition.borders import Transfers, route
 from ort_lite.provider.ask import format_answer, name_errors, who
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.narrowing import narrow, widen
-from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
+from ort_lite.provider.provider import CPU, Allocator, Device, ExecutionProvider
 
 if TYPE_CHECKING:
     from ort_lite.provider.transfers import CopiesAsync, CopiesInto
@@ -155,8 +156,8 @@ def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
     return memory_of(reader)
 
 
-def move_value(value: Value, x: Any, hops: Sequence[Hop], maker: str) -> Any:
-    """A value at the end of a route."""
-    for hop in hops:
-        (x,) = Mover(value, hop, maker)([x])
+def move_value(value: Value, x: Any, source: Device, destination: Device, transfers: Transfers, who: str) -> Any:
+    """Return `x`, which is `value` in the memory of `source`, in the memory of `destination`. Error messages name `who`."""
+    for hop in route(source, destination, transfers, value, who) if source != destination else ():
+        (x,) = Mover(value, hop, who)([x])
     return x

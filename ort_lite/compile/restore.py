@@ -7,7 +7,7 @@ from typing import Any, cast
 from ort_lite.compile.moving import move_value
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph.graph import Value
-from ort_lite.partition.borders import route, transfers_of
+from ort_lite.partition.borders import transfers_of
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import BYTES, saved_host_places
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
@@ -81,9 +81,8 @@ class Refitted:
 def _on_device(value: Value, provider: ExecutionProvider) -> Any:
     if value.constant is None or provider.device == CPU:
         return value.constant
-    way = route(CPU, provider.device, transfers_of([provider]), value, who(provider))
-    return move_value(value, value.constant, way, who(provider))
+    return move_value(value, value.constant, CPU, provider.device, transfers_of([provider]), who(provider))
 
 
 def _to_host(value: Value, provider: ExecutionProvider, x: Any) -> Any:
-    return move_value(value, x, route(provider.device, CPU, transfers_of([provider]), value, who(provider)), who(provider))
+    return move_value(value, x, provider.device, CPU, transfers_of([provider]), who(provider))

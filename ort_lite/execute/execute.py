@@ -90,6 +90,16 @@ class Executable(Record):
         finally:
             CURRENT.options = outer
 
+    def run_without_aliases(self, inputs: Sequence[Any], options: RunOptions | None) -> list[Any]:
+        """Run all steps, and copy outputs that alias an input, a constant or another output."""
+        outputs = self.run(inputs, options)
+        return copy_aliases(outputs, [*inputs, *self.constants]) if self.outputs_may_alias else outputs
+
+    @property
+    def constants(self) -> list[Any]:
+        """The constants among the outputs."""
+        return [value for value in self.result_slots if type(value) is not int]
+
     def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs

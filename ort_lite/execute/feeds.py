@@ -21,6 +21,7 @@ from ort_lite.shapes.dims import Shape
 Check = Callable[[Any], Any]
 
 _OBJECT = np.dtype(object)
+_STRING = ort_name("string")
 SLICE = 1 << 16
 """The number of strings that are processed between two checks for a cancelled run."""
 _ITEMS = 1 << 14
@@ -163,24 +164,23 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
         return
     if len(came) != len(expected):
         text = _dimensions(expected)
-        raise InvalidArgument(
-            f"input {name!r} has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}"
-        ).about(
-            input=name,
-            expected=text,
-            got=str(list(came)),
-            words=f"Invalid rank for input: {name} Got: {len(came)} Expected: {len(expected)}",
-        )
+        why = f"has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}"
+        words = f"Invalid rank for input: {name} Got: {len(came)} Expected: {len(expected)}"
+        raise _error(name, why, text, str(list(came)), words)
     for axis, (dim, fixed) in enumerate(zip(came, expected, strict=True)):
         if isinstance(fixed, int) and dim != fixed:
             text = _dimensions(expected)
-            raise InvalidArgument(f"input {name!r} has {dim} in dimension {axis}, shape {list(came)}; expected {text}").about(
-                input=name, expected=text, got=str(list(came)), words=f"Got invalid dimensions for input: {name}"
-            )
+            why = f"has {dim} in dimension {axis}, shape {list(came)}; expected {text}"
+            raise _error(name, why, text, str(list(came)), f"Got invalid dimensions for input: {name}")
 
 
 def _dimensions(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
+
+
+def _error(name: str, why: str, expected: str, got: str, words: str = "") -> InvalidArgument:
+    """Return the error for an input that is not what is expected. `words` are onnxruntime's, if they differ."""
+    return InvalidArgument(f"input {name!r} {why}").about(input=name, expected=expected, got=got, words=words)
 
 
 def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
@@ -190,21 +190,13 @@ def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape
     it uses, is copied only if its shape matches.
     """
     if value is None:
-        raise InvalidArgument(f"input {name!r} is None; expected {ort_name(dtype)}").about(
-            input=name, expected=ort_name(dtype), got="None"
-        )
+        raise _error(name, f"is None; expected {ort_name(dtype)}", ort_name(dtype), "None")
     array = _as_array(name, value, dtype)
     if array.dtype.newbyteorder("=") != expected:
         if _brings_type(value):
-            raise InvalidArgument(
-                f"input {name!r} is {_type_of(array)} of shape {list(array.shape)}; expected {ort_name(dtype)}: "
-                f"convert it, e.g. by .astype({expected.name!r})"
-            ).about(
-                input=name,
-                expected=ort_name(dtype),
-                got=_type_of(array),
-                words=f"Unexpected input data type. Actual: ({_type_of(array)}) , expected: ({ort_name(dtype)})",
-            )
+            wanted, got = ort_name(dtype), _type_of(array)
+            why = f"is {got} of shape {list(array.shape)}; expected {wanted}: convert it, e.g. by .astype({expected.name!r})"
+            raise _error(name, why, wanted, got, f"Unexpected input data type. Actual: ({got}) , expected: ({wanted})")
         array = _numbers(name, array, dtype, expected)
     check_shape(name, array.shape, shape)
     try:
@@ -244,9 +236,8 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
             if not isinstance(error, ValueError | TypeError | RuntimeError)
             else str(error).partition(".")[0]
         )
-        raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}").about(
-            input=name, expected=ort_name(dtype), got=type(value).__name__
-        ) from error
+        why = f"makes no array of {ort_name(dtype)}: {reason}"
+        raise _error(name, why, ort_name(dtype), type(value).__name__) from error
 
 
 def _brings_type(value: Any) -> bool:
@@ -257,16 +248,14 @@ def _brings_type(value: Any) -> bool:
 def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Convert Python numbers to the declared element type. Raises InvalidArgument if that changes a value."""
     if array.dtype.kind not in "biuf" and array.size:
-        raise InvalidArgument(f"input {name!r} holds {_type_of(array)}; expected numbers for {ort_name(dtype)}").about(
-            input=name, expected=ort_name(dtype), got=_type_of(array)
-        )
+        why = f"holds {_type_of(array)}; expected numbers for {ort_name(dtype)}"
+        raise _error(name, why, ort_name(dtype), _type_of(array))
     with np.errstate(all="ignore"):
         converted = array.astype(expected)
         exact = expected.kind not in "biu" or np.array_equal(converted.astype(array.dtype), array)
     if not exact:
-        raise InvalidArgument(
-            f"input {name!r} holds numbers that {ort_name(dtype)} cannot; they came as {_type_of(array)}"
-        ).about(input=name, expected=ort_name(dtype), got=_type_of(array))
+        why = f"holds numbers that {ort_name(dtype)} cannot; they came as {_type_of(array)}"
+        raise _error(name, why, ort_name(dtype), _type_of(array))
     return converted
 
 
@@ -285,9 +274,7 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
     ready = array.dtype == _OBJECT and array.flags.c_contiguous
     if array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
-        raise InvalidArgument(
-            f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
-        ).about(input=name, expected=ort_name("string"), got=_type_of(array))
+        raise _error(name, f"is {_type_of(array)}; expected {_STRING}: str, or an array of them", _STRING, _type_of(array))
     if ready and all(_are_texts(items) for _, items in _slices(name, array)):
         return array
     texts = np.empty(array.size, object)
@@ -305,11 +292,8 @@ def _slices(name: str, array: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[
     """Yield the elements in slices, each with its start index."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
     for start in range(0, array.size, SLICE):
-        options = run_options() if start else None
-        if options is not None and options.terminate:
-            raise options.termination(f"before its first node: the texts of input {name!r} were being converted").about(
-                input=name
-            )
+        if start:
+            _check_termination(f"before its first node: the texts of input {name!r} were being converted", name)
         yield start, flat[start : start + SLICE].tolist()
 
 
@@ -317,27 +301,22 @@ def _objects(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, object)
     except Exception as error:
-        raise InvalidArgument(f"input {name!r} makes no array of {ort_name('string')}: {format_error(error)}").about(
-            input=name, expected=ort_name("string"), got=type(value).__name__
-        ) from error
+        why = f"makes no array of {_STRING}: {format_error(error)}"
+        raise _error(name, why, _STRING, type(value).__name__) from error
 
 
 def _text(name: str, item: Any) -> str:
     if isinstance(item, (list, tuple, np.ndarray)):
-        raise InvalidArgument(
-            f"input {name!r} is ragged: it holds {reprlib.repr(item)} where {ort_name('string')} has one element"
-        ).about(input=name, expected=ort_name("string"), got=type(item).__name__)
+        why = f"is ragged: it holds {reprlib.repr(item)} where {_STRING} has one element"
+        raise _error(name, why, _STRING, type(item).__name__)
     try:
         return item.decode() if isinstance(item, bytes) else str(item)
     except UnicodeDecodeError as error:
-        raise InvalidArgument(f"input {name!r} holds bytes that are not UTF-8: {error}").about(
-            input=name, expected=ort_name("string"), got="bytes"
-        ) from error
+        raise _error(name, f"holds bytes that are not UTF-8: {error}", _STRING, "bytes") from error
     except Exception as error:
         kind = type(item).__name__
-        raise InvalidArgument(
-            f"input {name!r} holds an object of class {kind} whose text cannot be made: {format_error(error)}"
-        ).about(input=name, expected=ort_name("string"), got=kind) from error
+        why = f"holds an object of class {kind} whose text cannot be made: {format_error(error)}"
+        raise _error(name, why, _STRING, kind) from error
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> str:
@@ -348,6 +327,5 @@ def _type_of(array: np.ndarray[Any, Any]) -> str:
 
 
 def _refuse(name: str, value: Any, type_: Type) -> Any:
-    raise InvalidArgument(f"input {name!r} is a {type(value).__name__}; expected {type_name(type_)}").about(
-        input=name, expected=type_name(type_), got=type(value).__name__
-    )
+    got = type(value).__name__
+    raise _error(name, f"is a {got}; expected {type_name(type_)}", type_name(type_), got)

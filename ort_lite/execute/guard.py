@@ -188,13 +188,12 @@ class Stateful:
         name: str,
         compiled: Any,
         per_thread: bool,
-        function: CompiledPartition | None = None,
-        outlives_fork: bool = True,
+        function: CompiledPartition,
+        outlives_fork: bool,
     ) -> None:
-        """`function` is called with (inputs, state); None means `compiled`."""
-        self._outlives_fork = outlives_fork
-        self._name, self._compiled, self._per_thread = name, compiled, per_thread
-        self._function = compiled if function is None else function
+        """`function` is called with (inputs, state)."""
+        self._name, self._compiled, self._function = name, compiled, function
+        self._per_thread, self._outlives_fork = per_thread, outlives_fork
         self._home: Any = threading.local() if per_thread else _Home()
         self._all: weakref.WeakSet[_StateHandle] = weakref.WeakSet()
         self._closed = False

@@ -52,17 +52,10 @@ class Trace(Record):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace for Perfetto, one event per line. Raises OSError if the file cannot be written."""
         file = Path(path)
-        head, events = (
-            self._metadata(),
-            self._events(),
-        )  # names of tracks in the first line: readers expect an event in each other one
-        lines = ["[" + ", ".join(map(json.dumps, head)), *map(json.dumps, events)]
+        # The names of tracks are all in the first line: readers expect an event in each other one.
+        lines = ["[" + ", ".join(map(json.dumps, self._metadata())), *map(json.dumps, self._events())]
         write_file(file, (",\n".join(lines) + "\n]\n").encode())
         return file
-
-    def chrome(self) -> list[dict[str, Any]]:
-        """Return events in the trace format, metadata first, then by time."""
-        return [*self._metadata(), *self._events()]
 
     def _metadata(self) -> list[dict[str, Any]]:
         return [

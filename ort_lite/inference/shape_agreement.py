@@ -5,29 +5,14 @@ to be equal: what is known costs a run nothing.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from ort_lite.graph.graph import Node
+from ort_lite.inference.shape_rules import Info
 from ort_lite.inference.shape_templates import AxisAttribute, DimFormula, OperandTemplate, ShapeTemplate
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape, ceildiv, equal, less, product, select
 from ort_lite.shapes.expr import Dim, modulo
-
-
-class Fact(Protocol):
-    """The known facts about an operand: see `ort_lite.inference.Info`."""
-
-    @property
-    def shape(self) -> Shape | None:
-        """The shape; None where not even the rank is known."""
-
-    @property
-    def contents(self) -> tuple[Dim, ...] | None:
-        """The elements of a small integer tensor, where they are known."""
-
-    @property
-    def constant(self) -> Any:
-        """The array of a constant."""
 
 
 class Require(Protocol):
@@ -44,7 +29,7 @@ _Size = tuple[Dim, str]
 def check_operands(
     node: Node,
     templates: Sequence[OperandTemplate | None],
-    operands: Sequence[Fact | None],
+    operands: Sequence[Info | None],
     refuse: Refuse,
     require: Require | None = None,
 ) -> None:
@@ -76,7 +61,7 @@ class _Operand(Record):
 class _Agreement:
     """The sizes that names and runs are bound to so far."""
 
-    def __init__(self, node: Node, operands: Sequence[Fact | None], refuse: Refuse, require: Require | None) -> None:
+    def __init__(self, node: Node, operands: Sequence[Info | None], refuse: Refuse, require: Require | None) -> None:
         self.node, self.operands, self.refuse, self.require = node, operands, refuse, require
         self.sizes: dict[str, _Size] = {}
         self.open: set[str] = set()

@@ -129,7 +129,7 @@ def _align(raw: Bytes, nbytes: int, alignment: int) -> Bytes:
     return raw[skip : skip + nbytes]
 
 
-def address_of(array: Bytes) -> int:
+def address_of(array: Array) -> int:
     """Return the address of the first byte, also for an empty array."""
     address: int = array.__array_interface__["data"][0]
     return address

@@ -14,8 +14,8 @@ from ort_lite.provider.provider import CPU, ExecutionProvider, Partition
 class Assembly:
     """Turns the claims of a graph and its bodies, in which each node has a provider, into an Assignment."""
 
-    def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], labels: Sequence[str], rules: ShapeRules) -> None:
-        self.root, self.providers, self.labels, self.rules = root, providers, labels, rules
+    def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> None:
+        self.root, self.providers, self.labels, self.rules = root, providers, root.labels, rules
         self.transfers = transfers_of(providers)
         self.counts = [0] * len(providers)
         self.placements: dict[Node, Placement] = {}
@@ -54,7 +54,7 @@ class Assembly:
         on_device = self._body_values(claims, partitions)
         homes = {value: provider.device for value, provider in on_device.items()}
         wanted = {value: homes.get(value, CPU) for value in claims.graph.outputs}
-        between = copies(claims.graph, partitions, self.transfers, homes, wanted)
+        between = copies(partitions, self.transfers, homes, wanted)
         return Level(claims.graph, claims.path, tuple(partitions), between, tuple(apart), on_device)
 
     def _body_values(self, claims: Claims, partitions: Sequence[Partition]) -> dict[Value, ExecutionProvider]:

@@ -14,7 +14,7 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.budgets import nbytes
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
-from ort_lite.record import Record, field
+from ort_lite.record import Record, asdict, field
 
 COLUMNS = ("node", "operator", "runs on", "partition", "why not the others")
 
@@ -158,9 +158,7 @@ class Assignment(Record):
                 "depth": depth,
                 "provider": place.provider,
                 "partition": place.partition,
-                "reasons": [
-                    {"provider": r.provider, "verdict": r.verdict, "code": r.code, "detail": r.detail} for r in place.reasons
-                ],
+                "reasons": [asdict(reason) for reason in place.reasons],
                 "rule": place.rule,
                 "inserted": place.inserted,
             }

@@ -83,18 +83,14 @@ def transfers_of(providers: Sequence[ExecutionProvider]) -> Transfers:
 
 
 def copies(
-    graph: Graph,
-    partitions: Sequence[Partition],
-    transfers: Transfers,
-    homes: Mapping[Value, Device] | None = None,
-    wanted: Mapping[Value, Device] | None = None,
+    partitions: Sequence[Partition], transfers: Transfers, homes: Mapping[Value, Device], wanted: Mapping[Value, Device]
 ) -> tuple[Copy, ...]:
-    """The copies that a level needs, in order. Graph inputs, captures and outputs are on the CPU, inputs but for those in `homes`;
-    with `wanted`, its outputs are, and no others.
+    """Return the copies that a level needs, in order.
 
-    Raises ProviderError when no transfer reaches a device. O(values).
+    Graph inputs and captures are on the CPU but for those in `homes`; `wanted` has the outputs, and where they are to be. Raises
+    ProviderError when no transfer reaches a device. O(values).
     """
-    home: dict[Value, Device] = dict(homes or {})
+    home = dict(homes)
     there: set[tuple[Value, Device]] = set()
     found: list[Copy] = []
 
@@ -109,7 +105,7 @@ def copies(
         for value in partition.inputs:
             need(value, partition.device_of(value), partition.name)
         home.update((value, partition.device_of(value)) for value in partition.outputs)
-    for value, device in (dict.fromkeys(graph.outputs, CPU) if wanted is None else wanted).items():
+    for value, device in wanted.items():
         need(value, device, OUTPUT)
     return tuple(found)
 

@@ -27,15 +27,14 @@ class Constraints:
     def __init__(
         self,
         labels: Sequence[str],
-        policies: Sequence[Policy] = (),
-        rules: Sequence[PlacementRule] = (),
-        resources: Sequence[Resource | None] = (),
-        remarks: Sequence[str] = (),
+        policies: Sequence[Policy],
+        rules: Sequence[PlacementRule],
+        resources: Sequence[Resource | None],
+        remarks: Sequence[str],
     ) -> None:
-        self.labels = labels
-        self.policies = policies or [Policy()] * len(labels)
+        self.labels, self.policies = labels, policies
         self.rules = PlacementRules(labels, rules)
-        self.preferences = Preferences(labels, self.policies)
+        self.preferences = Preferences(labels, policies)
         self.exclusions = Exclusions(labels)
         self.budgets = Budgets(resources)
         self.answers = Answers(labels)

@@ -15,8 +15,8 @@ from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
-from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import format_answer, labels_of
+from ort_lite.partition.constraints import Constraints, constraints_of
+from ort_lite.provider.ask import format_answer
 from ort_lite.provider.provider import ExecutionProvider
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Partitioner:
         self, graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, constraints: Constraints | None = None
     ) -> None:
         self.graph, self.providers, self.rules = graph, providers, rules
-        self.constraints = constraints if constraints is not None else Constraints(labels_of(providers))
+        self.constraints = constraints if constraints is not None else constraints_of(providers)
 
     def claim(self, taken: Collection[Node] = ()) -> Claims:
         """Offer all nodes to all providers in order, but for those of the graph's own that are `taken`.
@@ -54,7 +54,7 @@ class Partitioner:
 
         No strategy moves a node to providers that are `forbidden`. Raises Fail, naming it, where it fails or returns nonsense.
         """
-        greedy = Assembly(claims, self.providers, self.constraints.labels, self.rules).assignment()
+        greedy = Assembly(claims, self.providers, self.rules).assignment()
         if strategy is None:
             return greedy
         name = f"the partitioning strategy {getattr(strategy, '__name__', type(strategy).__name__)}"
@@ -76,7 +76,7 @@ class Partitioner:
             claims = self.claim()
         if claims.find_unclaimed_nodes():
             return None
-        found = Assembly(claims, self.providers, self.constraints.labels, self.rules).assignment()
+        found = Assembly(claims, self.providers, self.rules).assignment()
         return None if any(place.provider in forbidden for place in found.placements.values()) else found
 
     def error(self, claims: Claims) -> OrtLiteError:

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from ort_lite.compile import lifecycle
 from ort_lite.compile.compile import Compiled, compile_assignment
 from ort_lite.errors import ProviderError, RuntimeException
-from ort_lite.execute.execute import copy_aliases
 from ort_lite.graph.graph import Node
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -235,12 +234,9 @@ class Inside:
 
     def __init__(self, assignment: Assignment, compiled: Compiled) -> None:
         self.assignment, self._compiled = assignment, compiled
-        self._constants = [value for value in compiled.executable.result_slots if type(value) is not int]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        executable = self._compiled.executable
-        outputs = executable.run(inputs, CURRENT.options)
-        return copy_aliases(outputs, [*inputs, *self._constants]) if executable.outputs_may_alias else outputs
+        return self._compiled.executable.run_without_aliases(inputs, CURRENT.options)
 
     def facts(self) -> dict[str, int | str]:
         """Return the node count of each child's partition and the number of Python steps."""

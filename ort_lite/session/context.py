@@ -61,10 +61,6 @@ def fingerprint(data: bytes) -> str:
     return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
 
 
-def _notes(node: Node, data: bytes) -> str:
-    return "; ".join(filter(None, [fingerprint(data), host_note(node)]))
-
-
 def save_with_contexts(model: Model, path: str, embed: bool) -> None:
     """Save a model with EPContext nodes. Changes the model.
 
@@ -91,32 +87,26 @@ def save_with_contexts(model: Model, path: str, embed: bool) -> None:
 
 def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
     """Write the contexts to temporary files and map each of them to its final path in `staged`."""
-    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
-    for node in model.graph.all_nodes():
-        if is_context(node):
-            data = str(node.attr("ep_cache_context")).encode(*BYTES)
-            name = context_name(stem, node)
-            whole = os.path.join(folder, name)
-            temporary = _beside(whole)
-            staged[temporary] = whole
-            with open(temporary, "xb") as file:
-                file.write(data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=_notes(node, data))
 
+    def write(name: str, data: bytes) -> None:
+        whole = os.path.join(os.path.dirname(path), name)
+        temporary = _beside(whole)
+        staged[temporary] = whole
+        with open(temporary, "xb") as file:
+            file.write(data)
 
-def context_name(stem: str, node: Node) -> str:
-    """Return the name of the file for a context that is stored outside the model."""
-    return f"{stem}_{node.attr('partition_name')}.bin"
+    hand_out(model, os.path.splitext(os.path.basename(path))[0], write)
 
 
 def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> None:
-    """Pass each context to `write` and leave only its name in the model."""
+    """Pass each context to `write`, with the name of its file, and leave only this name in the model."""
     for node in model.graph.all_nodes():
         if is_context(node):
             data = str(node.attr("ep_cache_context")).encode(*BYTES)
-            name = context_name(stem, node)
+            name = f"{stem}_{node.attr('partition_name')}.bin"
             write(name, data)
-            _set(node, ep_cache_context=name, embed_mode=0, notes=_notes(node, data))
+            notes = "; ".join(filter(None, [fingerprint(data), host_note(node)]))
+            _set(node, ep_cache_context=name, embed_mode=0, notes=notes)
 
 
 def _beside(path: str) -> str:

@@ -15,7 +15,7 @@ from ort_lite.memory.recipes import recording
 from ort_lite.native.checkpoint import begin_stage, checkpoint
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
-from ort_lite.plugins.selection import Selection, rules_of
+from ort_lite.plugins.selection import Selection, rules_of, select
 from ort_lite.provider.abilities import prepares_calls
 from ort_lite.record import Record
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
@@ -70,7 +70,7 @@ def create(
     why = reuse.why_not(source, options, given, params, profiler is not None)
     if why:
         return _create(source, options, given, params, profiler, span)
-    chosen = reuse.select(given, options)
+    chosen = select(given.providers, given.provider_options, options)
     with span("prepared_program") as facts:
         program = reuse.open_program(source, options, chosen)
         if isinstance(program, str):

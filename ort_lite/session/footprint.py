@@ -11,6 +11,7 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph.model import Model
 from ort_lite.load.spans import span_of
+from ort_lite.memory.arenas import address_of
 from ort_lite.memory.session_memory import SessionMemory
 from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
@@ -104,7 +105,7 @@ def _constants(model: Model) -> Iterator[Any]:
 def _unique(arrays: Iterable[Any]) -> Iterator[Any]:
     seen = set[tuple[int, int]]()
     for array in arrays:
-        key = (array.__array_interface__["data"][0], array.nbytes)
+        key = (address_of(array), array.nbytes)
         if key not in seen:
             seen.add(key)
             yield array
@@ -114,8 +115,7 @@ def _root(array: Any) -> int:
     """Return the address of the memory of which an array is a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return address_of(array)
 
 
 def charge(prepared: "Prepared", session_memory: SessionMemory) -> None:
@@ -164,8 +164,6 @@ def shrinking(
 ) -> tuple[Callable[[], None], ...]:
     """Return the functions to call after a run with these options. Raises InvalidArgument for a device without an arena."""
     text = options.config(SHRINK, "")
-    if not text:
-        return ()
     devices: dict[str, list[Any]] = {str(CPU): [session_memory.trim]}
     for label, provider in providers.items():
         if (allocator := _allocator(provider)) is not None:

@@ -86,21 +86,6 @@ class ReadyOnDevices(Ready):
             self._wait_for_earlier(input_feed, own)
             return self._run_anywhere(output_names, input_feed, own, *call)
 
-    def run_donating(
-        self,
-        names: Sequence[str],
-        feed: Mapping[str, Any],
-        run_options: RunOptions | None,
-        wanted: Mapping[str, Device],
-        donations: Donations,
-    ) -> list[Any]:
-        """Run the model as `run` does, with donations. Outputs in `wanted` stay on that device as DeviceTensors."""
-        if _returns_early(run_options):
-            return self.start_run(names, feed, run_options, wanted, donations)
-        with _with_timeout(run_options) as own:
-            self._wait_for_earlier(feed, own)
-            return self.run_on_devices(names, feed, own, wanted, donations)
-
     def start_run(
         self,
         names: Sequence[str] | None,
@@ -109,9 +94,16 @@ class ReadyOnDevices(Ready):
         wanted: Mapping[str, Device],
         donations: Donations | None = None,
         memory: KeptMemory | None = None,
+        waits: bool = False,
     ) -> list[Any]:
-        """Run the model and return before the devices have finished. Outputs in `wanted` stay on that device as DeviceTensors."""
+        """Run the model and return before the devices have finished, or as `run` does if it `waits`.
+
+        Outputs in `wanted` stay on that device as DeviceTensors.
+        """
         with _with_timeout(run_options) as own:
+            if waits and not _returns_early(own):
+                self._wait_for_earlier(feed, own)
+                return self.run_on_devices(names, feed, own, wanted, donations, memory)
             work = self._in_flight.begin(_works_of(feed), own)
             CURRENT.early = work
             try:
@@ -345,9 +337,8 @@ def link_on_devices(assignment: Assignment, compiled: Compiled, device_slots: De
     """Link compiled partitions anew, for inputs that are on devices and outputs that stay there."""
     main = assignment.levels[0]
     ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
-    level = main.replace(copies=copies(main.graph, main.partitions, transfers, device_slots.inputs, ends))
-    order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
-    return Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
+    level = main.replace(copies=copies(main.partitions, transfers, device_slots.inputs, ends))
+    return Linker(level, (), compiled.called, device_slots).executable()
 
 
 def shape_on_device(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -77,9 +77,7 @@ class Preparation(Record):
     notes: tuple[str, ...] = ()
 
 
-def prepare_until(
-    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None
-) -> Preparation:
+def prepare_until(stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Preparation:
     """Load, transform and partition a model as a session does, up to `stage`.
 
     Providers are created while loading and asked while partitioning. Raises the errors of the stages; DeadlineExceeded and
@@ -88,22 +86,16 @@ def prepare_until(
     options = options.copy()
     open_session_memory(options)
     with creating(options):
-        return _prepare_until(stage, source, options, given, params)
-
-
-def _prepare_until(
-    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None
-) -> Preparation:
-    loaded = load_model(source, options, given, params)
-    if stage == "load":
-        return Preparation(loaded)
-    chosen = loaded.selection
-    begin_stage("transform")
-    report = simplify(loaded.model, chosen.providers, options)
-    if stage == "transform":
-        return Preparation(loaded, report)
-    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
-    settled = settle(loaded.model, chosen, options, constraints, given.partitioning)
+        loaded = load_model(source, options, given)
+        if stage == "load":
+            return Preparation(loaded)
+        chosen = loaded.selection
+        begin_stage("transform")
+        report = simplify(loaded.model, chosen.providers, options)
+        if stage == "transform":
+            return Preparation(loaded, report)
+        constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
+        settled = settle(loaded.model, chosen, options, constraints, given.partitioning)
     for warning in settled.warnings:
         log.warn(options, warning)
     return Preparation(loaded, report, settled.assignment, (*chosen.notes, *settled.warnings))

@@ -73,8 +73,8 @@ class LaterProviders(Record):
     selection: Selection
     options: SessionOptions
 
-    def executable(self, partition: Partition) -> Executable:
-        """Prepare the partition's nodes for the providers after its own."""
+    def __call__(self, partition: Partition) -> Executable:
+        """Prepare the partition's nodes for the providers after its own. Raises what creating a session raises."""
         providers, policies = self.selection.providers, self.selection.policies
         after = 1 + next(k for k, provider in enumerate(providers) if provider is partition.provider)
         rest = Selection(providers[after:], (), policies[after:], listed=False)

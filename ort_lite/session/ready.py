@@ -72,7 +72,7 @@ class Ready:
         run = executable.run if workers is None else _run_of(executable, workers)
         self._run = lifecycle.call_hooks(run, lifecycle.providers_with_hooks(prepared.assignment))
         self._shares = executable.outputs_may_alias
-        self._constants = [value for value in executable.result_slots if type(value) is not int]
+        self._constants = executable.constants
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._events = events
         self._check_process(prepared)
@@ -126,18 +126,6 @@ class Ready:
             return outputs
         return self._select_outputs(output_names, outputs)
 
-    def run_donating(
-        self,
-        names: Sequence[str],
-        feed: Mapping[str, Any],
-        run_options: RunOptions | None,
-        wanted: Mapping[str, Device],
-        donations: "Donations",
-    ) -> list[Any]:
-        """Run the model, with outputs computed in the memory of donated inputs if possible. With a device, `wanted` stay there."""
-        found = self.run_over(feed, donations, run_options)
-        return self.run(names, feed, run_options) if found is None else [found[name] for name in names]
-
     def start_run(
         self,
         names: Sequence[str] | None,
@@ -146,11 +134,14 @@ class Ready:
         wanted: Mapping[str, Device],
         donations: "Donations | None" = None,
         memory: "KeptMemory | None" = None,
+        waits: bool = False,
     ) -> list[Any]:
-        """Run the model. With a device, outputs in `wanted` stay there, and the run returns before it has finished."""
-        if donations is None:
-            return self.run(names, feed, run_options)
-        return self.run_donating(names or self._names, feed, run_options, wanted, donations)
+        """Run the model, with outputs computed in the memory of donated inputs if possible.
+
+        With a device, outputs in `wanted` stay there, and the run returns before it has finished, unless `waits`.
+        """
+        found = None if donations is None else self.run_over(feed, donations, run_options)
+        return self.run(names, feed, run_options) if found is None else [found[name] for name in names or self._names]
 
     def finish(self) -> None:
         """Wait for runs that returned early: on the CPU, none does."""

@@ -37,8 +37,8 @@ from ort_lite.session.preparation import (
     with_mmap,
 )
 from ort_lite.session.prepare import Prepared
-from ort_lite.session.ready import Closed, Ready
-from ort_lite.session.session_state import SessionState, make_state
+from ort_lite.session.ready import Ready
+from ort_lite.session.session_state import make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.donation import Donations
@@ -160,64 +160,51 @@ class Session:
             DeadlineExceeded: the timeout has passed.
             Cancelled: `RunOptions.terminate` was set.
         """
-        if state is not None:
-            return self._run_with_state(output_names, input_feed, run_options, state, verify, timeout)
-        if timeout is not None or verify is not None:
-            return self._run_with_limits(output_names, input_feed, run_options, verify, timeout)
-        if run_options is not None:
-            input_feed = run_options.extend_feed(input_feed)
+        if state is not None or timeout is not None or verify is not None:
+            return self._run_with(output_names, input_feed, run_options, verify, timeout, state)
         made = self._state
-        if made.defaults and not made.defaults.keys().isdisjoint(input_feed):
-            ready, input_feed = _override(made, input_feed, run_options)
-            return ready.run(output_names, input_feed, run_options)
-        return made.ready.run(output_names, input_feed, run_options)
+        if run_options is None and not made.defaults:
+            return made.ready.run(output_names, input_feed, None)
+        ready, input_feed = self._ready_for(input_feed, run_options)
+        return ready.run(output_names, input_feed, run_options)
 
-    def _run_with_limits(
+    def _run_with(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
         verify: Any,
-        timeout: float | None = None,
+        timeout: float | None,
+        state: "RunState | None",
     ) -> list[Any]:
-        """Run with a timeout, with verification, or both."""
+        """Run with a timeout, with the values of a state, with verification, or with several of these."""
         if timeout is not None:
             from ort_lite.options.deadline import limit_run
 
             with limit_run(options, timeout) as own:
-                return self.run(names, feed, own, verify=verify)
-        assert verify is not None
+                return self.run(names, feed, own, verify=verify, state=state)
+        if state is not None:
+            return state.run(partial(self._run_with_values, options, verify), self, names, feed)
         ready, feed = self._ready_for(feed, options)
-        if isinstance(ready, Closed):
-            return ready.run(names, feed, options)
         run = partial(ready.run_other, names, feed, options)
         outputs: list[Any] = hook("verify")(ready, self._state.options, verify, run, self._tell)
         return outputs
 
-    def _run_with_state(
+    def _run_with_values(
         self,
-        names: Sequence[str] | None,
-        feed: Mapping[str, Any],
         options: RunOptions | None,
-        state: "RunState",
         verify: Any,
-        timeout: float | None,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        wanted: Mapping[str, Device],
+        donations: "Donations",
     ) -> list[Any]:
-        """Run with the values of a state. A verified run makes its values on the CPU."""
-        if timeout is not None:
-            from ort_lite.options.deadline import limit_run
+        """Run with the values of a state in the feed. A verified run makes its values on the CPU."""
+        if verify is None:
+            return self._start_run(names, feed, options, wanted, donations, waits=True)
+        from ort_lite.session.device_values import on_cpu
 
-            with limit_run(options, timeout) as own:
-                return self._run_with_state(names, feed, own, state, verify, None)
-
-        def run(names: Sequence[str], feed: Mapping[str, Any], homes: Mapping[str, Device], donations: Any) -> list[Any]:
-            if verify is not None:
-                from ort_lite.session.device_values import on_cpu
-
-                return self.run(names, {name: on_cpu(x) for name, x in feed.items()}, options, verify=verify)
-            return self._run_on_devices(names, feed, options, homes, donations)
-
-        return state.run(run, self, names, feed)
+        return self.run(names, {name: on_cpu(x) for name, x in feed.items()}, options, verify=verify)
 
     def create_run_state(self, links: Mapping[str, str], initial: Mapping[str, Any]) -> "RunState":
         """Return values that stay in the session between runs, such as the caches of a language model.
@@ -232,14 +219,21 @@ class Session:
 
         return create_run_state(self, links, initial)
 
-    def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready | Closed, Mapping[str, Any]]:
-        """Return the compiled form for this feed, and the complete feed with adapters and overridden initializers."""
+    def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready, Mapping[str, Any]]:
+        """Return the compiled form for this feed, and the complete feed with adapters and overridden initializers.
+
+        An initializer that is fed None keeps its value. Raises RuntimeException if the session is closed.
+        """
         if options is not None:
             feed = options.extend_feed(feed)
         state = self._state
-        if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            return _override(state, feed, options)
-        return state.ready, feed
+        if not isinstance(state.ready, Ready):
+            raise RuntimeException("the session is closed")
+        if not state.defaults or state.defaults.keys().isdisjoint(feed):
+            return state.ready, feed
+        ready = state.ready if state.overriding is None else state.overriding.ready(options)
+        given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
+        return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """Call `Ready.run_into`. None if the feed overrides initializers or the session is closed."""
@@ -247,20 +241,6 @@ class Session:
         if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(input_feed):
             return None
         return state.ready.run_into(input_feed, targets)
-
-    def _run_on_devices(
-        self,
-        names: Sequence[str],
-        feed: Mapping[str, Any],
-        options: RunOptions | None,
-        wanted: Mapping[str, Device],
-        donations: "Donations",
-    ) -> list[Any]:
-        """Run the model with donations, and wait for its devices. Outputs in `wanted` stay there as DeviceTensors."""
-        ready, feed = self._ready_for(feed, options)
-        if isinstance(ready, Closed):
-            return ready.run(names, feed, options)
-        return ready.run_donating(names, feed, options, wanted, donations)
 
     def _start_run(
         self,
@@ -270,12 +250,11 @@ class Session:
         wanted: Mapping[str, Device],
         donations: "Donations | None" = None,
         memory: "KeptMemory | None" = None,
+        waits: bool = False,
     ) -> list[Any]:
-        """Run the model and return before its devices have finished. Outputs in `wanted` stay there as DeviceTensors."""
+        """Run the model and return before its devices have finished, unless `waits`. Outputs in `wanted` are DeviceTensors there."""
         ready, feed = self._ready_for(feed, options)
-        if isinstance(ready, Closed):
-            return ready.run(names, feed, options)
-        return ready.start_run(names, feed, options, wanted, donations, memory)
+        return ready.start_run(names, feed, options, wanted, donations, memory, waits)
 
     def _aliases(self) -> dict[str, str]:
         """Return the inputs in whose memory `_run_into` may compute outputs, by output."""
@@ -304,9 +283,7 @@ class Session:
         provider can serialize its partitions or one fails, and RuntimeException if the session is closed; no file is written
         then.
         """
-        prepared = self._state.prepared
-        if prepared is None:
-            raise RuntimeException("the session is closed")
+        prepared = self._stage_results
         from ort_lite.session.context import save_with_contexts, with_contexts
 
         made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
@@ -394,19 +371,19 @@ class Session:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs: names, types and shapes."""
-        return list(self._state.inputs)
+        return list(self._state.described.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs: names, types and shapes."""
-        return list(self._state.outputs)
+        return list(self._state.described.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the initializers that a feed may replace (IR version 4 and newer: those that are also inputs)."""
-        return list(self._state.overridable)
+        return list(self._state.described.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return the model's metadata."""
-        return self._state.metadata
+        return self._state.described.metadata
 
     def get_providers(self) -> list[str]:
         """Return the names of the providers in order of preference."""
@@ -447,12 +424,13 @@ class Session:
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
-        html: str = hook("notebook")(self._title(), self.explain(), self._state.inputs, self._state.outputs)
+        described = self._state.described
+        html: str = hook("notebook")(self._title(), self.explain(), described.inputs, described.outputs)
         return html
 
     def __repr__(self) -> str:
-        state = self._state
-        sides = f"inputs: {summarize(state.inputs)}; outputs: {summarize(state.outputs)}"
+        state, described = self._state, self._state.described
+        sides = f"inputs: {summarize(described.inputs)}; outputs: {summarize(described.outputs)}"
         closed = "; closed" if state.prepared is None else ""
         return f"{type(self).__name__}({self._title()!r}; {sides}; providers: {', '.join(self.get_providers())}{closed})"
 
@@ -523,18 +501,6 @@ def _profiler(options: SessionOptions, events: Stream) -> "Profiler | None":
     from ort_lite.execute.profiling import Profiler
 
     return Profiler(events, options.profile_file_prefix)
-
-
-def _override(
-    state: SessionState, feed: Mapping[str, Any], options: RunOptions | None
-) -> tuple[Ready | Closed, Mapping[str, Any]]:
-    """Return the compiled form that takes overridable initializers as inputs, and the complete feed.
-
-    An initializer that is fed None keeps its value.
-    """
-    ready = state.ready if state.overriding is None else state.overriding.ready(options)
-    given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
-    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}
 
 
 def __getattr__(name: str) -> Any:

@@ -27,8 +27,7 @@ from ort_lite.provider.ask import ask_object
 from ort_lite.provider.current import stop_with_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.created import create, drop_constants
-from ort_lite.session.metadata import ModelMetadata, NodeArg
+from ort_lite.session.created import Described, create, drop_constants
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments, open_session_memory
 from ort_lite.session.prepare import Prepared, prepare
@@ -54,10 +53,7 @@ class SessionState(Record):
     ready: Ready | Closed
     prepared: Prepared | None
     selection: selection.Selection
-    metadata: ModelMetadata
-    inputs: tuple[NodeArg, ...]
-    outputs: tuple[NodeArg, ...]
-    overridable: tuple[NodeArg, ...]
+    described: Described
     defaults: Mapping[str, Value]
     """Overridable initializers by name."""
     overriding: "Overriding | None"
@@ -189,10 +185,7 @@ def make_state(
         ready(prepared),
         prepared,
         chosen,
-        made.described.metadata,
-        made.described.inputs,
-        made.described.outputs,
-        made.described.overridable,
+        made.described,
         made.defaults,
         overriding,
         workers,

@@ -10,6 +10,7 @@ import numpy as np
 from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.load.spans import ByteSpan, span_of
+from ort_lite.memory.arenas import address_of
 from ort_lite.plugins.rooms import hook
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.conversion import element_type_of
@@ -64,8 +65,7 @@ class NDArray:
             return made
         span = span_of(array)
         memory = array if span is None else span  # an NDArray over a model's tensor keeps the tensor's bytes, not the array
-        address = array.__array_interface__["data"][0]
-        return cls.adopt(Container.over(address, array.shape, code, memory, array.flags.writeable, on_free))
+        return cls.adopt(Container.over(address_of(array), array.shape, code, memory, array.flags.writeable, on_free))
 
     @classmethod
     def over_span(cls, span: ByteSpan, dtype: DType, shape: Sequence[int]) -> "NDArray":
@@ -182,7 +182,7 @@ class NDArray:
             raise InvalidArgument("the NDArray is read-only: it lies in bytes that were borrowed")
         if theirs.nbytes != self.nbytes:
             raise InvalidArgument(f"copy of {theirs.nbytes} bytes into an NDArray of {self.nbytes}: expected as many")
-        ctypes.memmove(self.data_ptr, theirs.__array_interface__["data"][0], self.nbytes)
+        ctypes.memmove(self.data_ptr, address_of(theirs), self.nbytes)
 
     def copyto(self, target: "NDArray") -> None:
         """Copy the elements to `target`, as `target.copyfrom(self)` does."""

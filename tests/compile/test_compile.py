@@ -5,18 +5,17 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import Executable
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.partition.partition import partition
 from ort_lite.provider import CPU, DataTransfer, Device, ExecutionProvider, Partition
 from tests.provider.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
+from tests.provider.texts import graph, named
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -29,14 +28,6 @@ BRANCHES = """(float[3] x, bool flag) => (float[3] y) {
     >
     y = Abs(b)
 }"""
-
-
-def graph(text: str) -> Graph:
-    return load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
 
 
 def executable(text: str, *providers: ExecutionProvider) -> Executable:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -19,6 +18,7 @@ from ort_lite.graph.released import DroppedConstant, check_there, drop_constant
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+from tests.provider.texts import proto
 from tests.threads import join
 
 X = np.array([1, -2, 3], np.float32)
@@ -26,8 +26,7 @@ CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"
 
 
 def session(*providers: Any, text: str = CHAIN, options: Any = None, **more: Any) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    return ort_lite.InferenceSession(proto, options, providers=list(providers) or [CpuStandIn()], **more)
+    return ort_lite.InferenceSession(proto(text), options, providers=list(providers) or [CpuStandIn()], **more)
 
 
 class Told(NumpyProvider):

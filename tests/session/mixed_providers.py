@@ -23,6 +23,7 @@ from ort_lite.provider import (
 from ort_lite.provider.export import partition_model
 from ort_lite_cpu.provider import CPUExecutionProvider
 from tests.provider.numpy_provider import Box, BoxTransfer
+from tests.provider.texts import plain
 
 
 class Share(CPUExecutionProvider):
@@ -181,12 +182,6 @@ def entries(providers: Sequence[ExecutionProvider]) -> list[Any]:
     """And the CPU provider. Who cannot compile what it took has a fault: nobody comes to its rescue."""
     strict = [(provider, {"on_compile_error": "raise"}) for provider in providers]
     return [*strict, CPUExecutionProvider(threads=1, fusion=False)]
-
-
-def plain() -> ort_lite.SessionOptions:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
 
 
 def providers_for(seed: int, fuses: bool) -> list[Share]:

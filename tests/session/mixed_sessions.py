@@ -17,8 +17,9 @@ from onnx import ModelProto
 import ort_lite
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider import Partition
+from tests.provider.texts import plain
 from tests.session.mixed_models import feeds, mixed_model
-from tests.session.mixed_providers import Share, Whole, entries, plain, providers_for, session
+from tests.session.mixed_providers import Share, Whole, entries, providers_for, session
 
 LIMIT_S = 60.0
 SEQUENCES = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence")

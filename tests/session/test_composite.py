@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -18,6 +17,7 @@ from ort_lite.provider import CPU, Capability, Overhead, ProfileEvent
 from ort_lite.session.composite import CompositeProvider
 from tests.partition.random_graphs import feeds, random_graph
 from tests.partition.test_random_partitions import check_level, cpu, providers_for, size_of
+from tests.provider import texts
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
 
 CHAIN = "(float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  d = Relu(a)  y = Add(c, d) }"
@@ -28,10 +28,7 @@ BOX, PART = "BoxExecutionProvider", "NumpyExecutionProvider"
 
 
 def session(text: str, *providers: Any) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    return ort_lite.InferenceSession(model, options, providers=[*providers, CpuStandIn()])
+    return texts.session(text, *providers, CpuStandIn())
 
 
 def operators(*names: str) -> Any:

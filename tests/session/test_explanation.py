@@ -1,36 +1,25 @@
 """explain(): every node and provider, boundaries, comparison; plan() gives the same without compiling."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.graph import Node
 from ort_lite.provider import Capability
 from ort_lite.shapes import symbol
 from tests.provider import numpy_provider
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
+from tests.provider.texts import named, proto
 from tests.session.test_session import NoHalf
 
 CHAIN = "(float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
 NUMPY, CPU = "NumpyExecutionProvider", "CPUExecutionProvider"
 
 
-def model(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
-
-
 def explained(*providers: Any, text: str = CHAIN, **more: Any) -> ort_lite.Explanation:
-    return ort_lite.InferenceSession(model(text), providers=providers, **more).explain()
+    return ort_lite.InferenceSession(proto(text), providers=providers, **more).explain()
 
 
 def test_every_node_has_a_verdict_of_every_provider() -> None:
@@ -90,7 +79,7 @@ def test_a_comparison_tells_of_providers_rules_and_nodes_that_one_side_lacks() -
 
 def test_a_plan_is_the_explanation_without_compiling() -> None:
     provider, cpu = NumpyProvider(named("a", "b")), CpuStandIn()
-    planned = ort_lite.plan(model(CHAIN), [provider, cpu])
+    planned = ort_lite.plan(proto(CHAIN), [provider, cpu])
     assert provider.compiled == cpu.compiled == []
     made = explained(NumpyProvider(named("a", "b")), CpuStandIn())
     assert planned.as_dict() == made.as_dict()
@@ -101,7 +90,7 @@ def test_a_plan_takes_rules_options_and_policies() -> None:
     options = ort_lite.SessionOptions()
     options.add_free_dimension_override_by_name("N", 2)
     found = ort_lite.plan(
-        model(CHAIN),
+        proto(CHAIN),
         [(NumpyProvider(), {"limit_nodes": 1}), CpuStandIn()],
         options,
         placement_rules=[ort_lite.place(CPU, operator="Abs")],

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from ort_lite.partition.assignment import Level
+from tests.provider.texts import plain
 from tests.session.mixed_models import mixed_model
-from tests.session.mixed_providers import plain, session
+from tests.session.mixed_providers import session
 from tests.session.mixed_sessions import check_level, same
 
 BATCH = 150

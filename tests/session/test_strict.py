@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -16,6 +15,7 @@ from ort_lite.errors import InvalidArgument, NoDevice, ProviderError
 from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.tools.cli.exit_status import ExitStatus
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import plain, proto
 
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
 X = np.array([1, -2, 3], np.float32)
@@ -62,17 +62,12 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {CHAIN}')
-    onnx.save(model, tmp_path / "model.onnx")
+    onnx.save(proto(CHAIN), tmp_path / "model.onnx")
     return str(tmp_path / "model.onnx")
 
 
 def options(strict: str | None = None) -> ort_lite.SessionOptions:
-    made = ort_lite.SessionOptions()
-    made.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if strict is not None:
-        made.add_session_config_entry("ort_lite.strict", strict)
-    return made
+    return plain() if strict is None else plain(strict=strict)
 
 
 Make = Callable[[str, list[Any], bool], Any]
@@ -179,7 +174,7 @@ def test_reasons_are_grouped_and_counted(path: str, caplog: pytest.LogCaptureFix
 
 
 def test_a_model_without_nodes_assigns_none(caplog: pytest.LogCaptureFixture) -> None:
-    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> main (float[3] x) => (float[3] x) { }')
+    model = proto("(float[3] x) => (float[3] x) { }")
     ort_lite.plan(model, [Whole], options())
     assert caplog.messages == ["WholeExecutionProvider is assigned no node: no node is left of the model once it is optimized"]
 

@@ -4,7 +4,7 @@ Unlike `ort_lite.graph.flat`, the tables number nodes and values, which the prog
 objects exist before their tables are read: a run needs few of their fields.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -190,8 +190,3 @@ def _pack(type_: str, values: list[Any]) -> Any:
 def _same(array: Array, other: Array) -> bool:
     """Return True if the other array holds the same numbers, with the same bits of NaN."""
     return other.astype(array.dtype).tobytes() == array.tobytes()
-
-
-def names_by_id(objects: Mapping[str, Any]) -> dict[int, str]:
-    """Return the names of objects by their ids."""
-    return {id(found): name for name, found in objects.items()}

@@ -11,9 +11,10 @@ import numpy as np
 from ort_lite.dtypes import Array, from_numpy, to_numpy
 from ort_lite.load.file_place import FileReader, reader_of
 from ort_lite.memory import recipes
+from ort_lite.memory.arenas import address_of
 from ort_lite.memory.recipes import Recipes
 from ort_lite.record import Record
-from ort_lite.session.prepared.graphs import Numbering, names_by_id
+from ort_lite.session.prepared.graphs import Numbering
 
 MOST_INLINE = 1 << 16
 """The largest array in bytes that an entry stores although it may depend on weights."""
@@ -30,8 +31,7 @@ class Origins:
 
     def __init__(self, found: Recipes, objects: Mapping[str, Any]) -> None:
         self.numbers, self._recipes = Numbering(), found
-        self._objects = objects
-        self.names = names_by_id(objects)
+        self.names = {id(found): name for name, found in objects.items()}
         self.arrays: list[Array] = []
         self._by_id: dict[int, int] = {}
         self.referred: set[int] = set()
@@ -46,7 +46,7 @@ class Origins:
             if id(own) in self._by_id:
                 self._by_id.setdefault(id(other), self._by_id[id(own)])
                 self._alike.append((self._by_id[id(own)], other))
-        self._ranges = sorted((_address(array), array.nbytes, k) for k, array in self._alike if array.nbytes)
+        self._ranges = sorted((address_of(array), array.nbytes, k) for k, array in self._alike if array.nbytes)
         self._starts = [start for start, _, _ in self._ranges]
 
     def number(self, array: Array) -> int:
@@ -98,13 +98,13 @@ class Origins:
             return None
         if not any(id(base) in known for known in (self._recipes.packed, self._recipes.derived, self._recipes.whole)):
             return None
-        return base, from_numpy(array.dtype), _address(array) - _address(base), array.shape, array.strides
+        return base, from_numpy(array.dtype), address_of(array) - address_of(base), array.shape, array.strides
 
     def _inside(self, array: Array) -> Any:
         """Return the arguments of `_view` for a view of a loaded tensor."""
         if not array.size or array.flags.owndata or array.flags.writeable or min(array.strides, default=0) < 0:
             return None
-        address = _address(array)
+        address = address_of(array)
         at = bisect_right(self._starts, address) - 1
         if at < 0:
             return None
@@ -113,11 +113,6 @@ class Origins:
         if address + last > start + nbytes:
             return None
         return self.arrays[number], from_numpy(array.dtype), address - start, array.shape, array.strides
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _view(array: Array, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:

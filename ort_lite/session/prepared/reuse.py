@@ -8,7 +8,7 @@ from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource, ParsedSource, read_outline
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
-from ort_lite.plugins import plugins, selection
+from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import Selection, rules_of
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments
@@ -70,8 +70,3 @@ def source_to_load(program: PreparedProgram, source: Any) -> ModelSource | Parse
         program.source.close()
         result: ModelSource = source
         return result
-
-
-def select(given: Arguments, options: SessionOptions) -> Selection:
-    """Select the providers of a session whose options choose none."""
-    return selection.select(given.providers, given.provider_options, options)

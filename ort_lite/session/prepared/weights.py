@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import address_of
 from ort_lite.native.digest import digest
 from ort_lite.native.lang import pointer_i64, wadd, wmul
 from ort_lite.native.loader import load
@@ -59,11 +60,6 @@ class Digests:
         blocks = len(data) // (8 * WORDS)
         sums = np.empty(2 * blocks, np.int64)
         if blocks:
-            whole = data if not _address(data) % 8 else data.copy()
-            _compress()(_address(whole), blocks, _address(self._words), _address(sums))
+            whole = data if not address_of(data) % 8 else data.copy()
+            _compress()(address_of(whole), blocks, address_of(self._words), address_of(sums))
         return digest(self.key[:64], sums.data, data[blocks * 8 * WORDS :].data)
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -11,7 +11,7 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.partition.borders import Transfers, route, with_host_values
+from ort_lite.partition.borders import Transfers, with_host_values
 from ort_lite.plugins.plugins import traits
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
@@ -85,9 +85,7 @@ class Reference:
 
     def move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """Copy a value to another device. Raises ProviderError if no provider can copy there."""
-        if source != destination:
-            x = move_value(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
-        return x
+        return move_value(value, x, source, destination, self._transfers, "verification")
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
         """Return the values of a partition in host memory."""

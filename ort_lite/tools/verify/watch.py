@@ -29,10 +29,9 @@ class Verifier:
         providers = list(assignment.providers.values())
         cpu = next(provider for provider in providers if provider.name == DEFAULT)
         self.executable = compiled.executable
-        self.functions = [behind_linking(function) for function in compiled.called]  # keep the ids valid
-        places = [(p, level.path) for level in reversed(assignment.levels) for p in level.partitions]  # as they are compiled
-        called = zip(places, map(id, self.functions), strict=True)
-        self.partitions = {key: (p, path) for (p, path), key in called if p.provider.name != DEFAULT}
+        self.functions = {name: behind_linking(function) for name, function in compiled.called.items()}  # keep the ids valid
+        places = [(p, level.path) for level in assignment.levels for p in level.partitions if p.provider.name != DEFAULT]
+        self.partitions = {id(self.functions[p.name]): (p, path) for p, path in places}
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 

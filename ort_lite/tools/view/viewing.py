@@ -94,7 +94,7 @@ def _costs(
 def _title(origin: Origin, state: SessionState) -> str:
     if isinstance(origin.source, (str, os.PathLike)):
         return os.path.basename(os.fsdecode(origin.source))
-    return state.metadata.graph_name or "model"
+    return state.described.metadata.graph_name or "model"
 
 
 def _reload(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
