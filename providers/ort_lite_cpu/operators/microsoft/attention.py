@@ -124,8 +124,6 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
     """
     if op.has(5) and not (op.attr("past_present_share_buffer", 0) and op.has(7)):
         raise op.reject("a past without past_present_share_buffer and past_sequence_length")
-    rows = op.raw(0).shape[1]
-    op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
     _attend_heads(op, InputNumbers(bias=10, mask=3, added=4, past=5, used=7, width=8))
 
 
@@ -137,8 +135,6 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
         q, k, v = _add_bias(op, (q, k, v), at.bias)
     past = op.optional(at.past)
     before: Dim = 0 if past is None else past.shape[2]
-    if past is not None and op.has(at.past + 1):
-        op.agree(op.raw(at.past + 1).shape[2:3], (before,), "the pasts of keys and values differ in length")
     if past is not None and op.has(at.used):
         before = op.scalar(at.used)
         k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
@@ -186,8 +182,7 @@ def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
 
 def _slice_heads(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     """Return operand `number` of (B, S, heads, count, size)."""
-    batch, rows, heads, together, size = x.shape
-    op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
+    batch, rows, heads, _, size = x.shape
     row = heads * count * size
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
@@ -298,7 +293,7 @@ def _mask(
     given = _padding(op, padding, (wanted[0], wanted[2], total), ignores_columns) if op.has(padding) else None
     if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
-    added = bias_of(op, bias, (*wanted, total))
+    added = bias_of(op, bias, total)
     if given is None:
         return mask_of(op, added, wanted)
     shape = tuple(joint_dim(a, b) for a, b in zip(given.shape, added.shape, strict=True))
@@ -306,11 +301,10 @@ def _mask(
     return mask_of(op, op.builder.materialize(both), wanted)
 
 
-def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
-    """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys); `wanted` has these sizes."""
+def bias_of(op: NodeLowering, index: int, keys: Dim) -> Tensor:
+    """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys)."""
     bias = op.input(index)
-    expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
-    op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
+    op.agree(bias.shape[3:], (keys,), "the attention bias does not fit queries and keys")
     return bias
 
 

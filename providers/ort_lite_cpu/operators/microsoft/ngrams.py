@@ -191,8 +191,6 @@ def ngram_hash_mapping(op: NodeLowering) -> None:
     for operand in (past, past_segments):
         if operand is not None:
             op.agree(operand.shape, (requests, longest - 1), "the past does not fit")
-    if segments is not None:
-        op.agree(segments.shape, ids.shape, "segments and ids do not fit")
     if (counts is None) != (capacity == 0):
         raise op.reject(f"state_update_capacity {capacity} {'without' if counts is None else 'with'} capture_count")
     op.require(select(equal(requests, 0), equal(ids.size, 0), 1), "{0} tokens of no request", ids.size)

@@ -124,7 +124,6 @@ def varlen_causal_conv_with_state(op: NodeLowering) -> None:
     x, w, offsets, bias, past = op.input(0), op.input(1), op.input(2), op.optional(3), op.input(4)
     tokens, channels = x.shape
     requests, taps = offsets.shape[0] - 1, w.shape[2]
-    op.agree(w.shape[:2], (channels, 1), "the kernels do not fit the channels")
     op.agree(past.shape, (requests, channels, (taps - 1) * dilation), "the state does not fit the kernels")
     op.require(select(equal(requests, 0), equal(tokens, 0), 1), "{0} tokens of no request", tokens)
     kept = op.wants(2) and capacity > 0

@@ -31,8 +31,6 @@ UNKNOWN_CATEGORY = 2
 def array_feature_extractor(op: NodeLowering) -> None:
     """Pick indices along the last axis. Spec: ONNX-ML ArrayFeatureExtractor-1."""
     x, index = op.input(0), op.input(1)
-    if not x.shape:
-        raise op.reject("the input has no axis")
     outer, axis = product(x.shape[:-1]), x.shape[-1]
     known = op.constant(1)
     if known is not None and len(x.shape) == 2 and isinstance(axis, int) and _are_within(known, axis):
