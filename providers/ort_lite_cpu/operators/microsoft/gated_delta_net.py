@@ -113,6 +113,21 @@ def fade(
     return OK
 
 
+@native
+def range_of(offsets: Ptr, request: int, requests: int, tokens: int, length: int) -> tuple[int, int]:
+    """Return the first token of a request and the end of its tokens; an end of -1 if offsets are not in order or leave out tokens.
+
+    offsets (requests + 1,); if it is null, each request has `length` tokens.
+    """
+    start, end = request * length, (request + 1) * length
+    if not null(offsets):
+        start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
+        first, last = request == 0 and start != 0, request == requests - 1 and end != tokens
+        if start < 0 or end < start or end > tokens or first or last:
+            start, end = 0, -1
+    return start, end
+
+
 @native(fastmath=SUMS)
 @extents(
     q="g.tokens * g.heads * g.size",
@@ -152,12 +167,9 @@ def recur_packed(
     factor = scale if scale != 0 else 1 / sqrt(float(size))
     for job in span(g.requests * g.outs, part, parts):
         request, h = job // g.outs, job % g.outs
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-            if start < 0 or end < start or end > g.tokens or first or last:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         s = job * width * size
         for i in range(width * size):
             state[s + i] = like(state, 0) if null(past) else past[s + i]
@@ -207,11 +219,9 @@ def capture_steps(
     """
     fades, keys, values = g.outs * g.fades, g.heads * g.size, g.outs * g.width
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            if start < 0 or end < start or end > g.tokens:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         count = imin(int(counts[request]), end - start)
         if not null(active):
             count = count if int(active[0]) != 0 else 0

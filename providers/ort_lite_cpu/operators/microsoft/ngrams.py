@@ -14,7 +14,6 @@ from ort_lite.native.lang import (
     like,
     native,
     null,
-    read_once,
     span,
     wadd,
     wmul,
@@ -23,12 +22,11 @@ from ort_lite.shapes import equal, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, range_of
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
-
-LARGEST_CAPACITY = 8
 
 
 class NGramSizes(NamedTuple):
@@ -87,12 +85,9 @@ def hash_ngrams(
         if vocabularies[head] <= 0:
             return failure_status(INDEX_OUT_OF_RANGE, head)
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-            if start < 0 or end <= start or end > g.tokens or first or last:
-                return failure_status(INDEX_OUT_OF_RANGE, width + request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end <= start and not null(offsets):
+            return failure_status(INDEX_OUT_OF_RANGE, width + request)
         for t in range(start, end):
             mixed, cut = wmul(ids[t], factors[0]), False
             for k in range(1, g.longest):
@@ -148,11 +143,9 @@ def keep_ngrams(
     before = g.longest - 1
     fill = like(x, g.pad) if null(stop) else stop[0]
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            if start < 0 or end < start or end > g.tokens:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         for slot in range(-1, g.capacity):
             last, row = end, request * before
             if slot >= 0:

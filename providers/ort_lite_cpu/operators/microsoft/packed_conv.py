@@ -14,7 +14,6 @@ from ort_lite.native.lang import (
     like,
     native,
     null,
-    read_once,
     sigmoid,
     span,
 )
@@ -22,12 +21,11 @@ from ort_lite.shapes import equal, select
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.linear_attention import LONGEST, TAP
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, range_of
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
-
-LARGEST_CAPACITY = 8
 
 
 class PackedConvSizes(NamedTuple):
@@ -76,9 +74,8 @@ def convolve_packed(
     """
     channels, before = g.channels, (g.taps - 1) * g.dilation
     for request in span(g.requests, part, parts):
-        start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-        first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-        if start < 0 or end < start or end > g.tokens or first or last:
+        start, end = range_of(offsets, request, g.requests, g.tokens, 0)
+        if end < start:
             return failure_status(INDEX_OUT_OF_RANGE, request)
         for t in range(start, end):
             p = t * channels
