@@ -36,9 +36,6 @@ def attention(op: NodeLowering) -> None:
 
     Spec: onnxruntime Attention-1.
     """
-    for attribute in ("do_rotary", "past_present_share_buffer"):
-        if op.attr(attribute, 0):
-            raise op.reject(attribute)
     x = op.input(0)
     batch, rows, _ = x.shape
     total = op.raw(1).shape[1]
@@ -55,12 +52,16 @@ def attention(op: NodeLowering) -> None:
 
 def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
     """Emit attention of the projections (B, S, q + k + v). past, mask, bias: numbers of inputs."""
+    for attribute in ("do_rotary", "past_present_share_buffer"):
+        if op.attr(attribute, 0):
+            raise op.reject(attribute)
     heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
     if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
         raise op.reject(f"qkv_hidden_sizes {list(sizes)}")
     every = sizes[0] + sizes[1] + sizes[2]
     op.require(equal(every, hidden), "queries, keys and values have {0} columns, their projections {1}", every, hidden)
-    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
+    starts = (0, sizes[0], sizes[0] + sizes[1])
+    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(starts, sizes, strict=True))
     earlier = op.optional(past)
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
@@ -69,10 +70,6 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
     right = 0 if op.attr("unidirectional", 0) else -1
     rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
-
-
-def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
-    return 0, sizes[0], sizes[0] + sizes[1]
 
 
 def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
