@@ -40,13 +40,13 @@ class Run(Protocol):
         ...
 
 
-def width_of(node: Node, graph: Graph, logits: int = 0) -> int:
-    """Return V of output `logits` (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
-    type_ = graph.outputs[logits].type
+def width_of(node: Node, graph: Graph) -> int:
+    """Return V of the logits, output 0 (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
+    type_ = graph.outputs[0].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     if shape is None or len(shape) != 3 or not isinstance(shape[2], int) or shape[2] < 1:
         raise InvalidGraph(
-            f"{node}: output {logits} of its body {graph.name!r} is {type_}; logits (rows, steps, vocabulary) with a number for the "
+            f"{node}: output 0 of its body {graph.name!r} is {type_}; logits (rows, steps, vocabulary) with a number for the "
             "vocabulary are expected"
         )
     return shape[2]
