@@ -1,5 +1,6 @@
 """GatedDeltaNet of com.microsoft: linear attention of requests that are packed, with a matrix of state for each head."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -269,7 +270,8 @@ def gated_delta_net(op: NodeLowering) -> None:
     deltas = op.temporary("float32", (g.tokens, g.outs, g.width)) if kept else None
     operands = [q, k, v, offsets, fades, beta, past, op.output(0), state, deltas]
     work = linear_work(g.tokens * g.outs * g.size * g.width * 4, PASS)
-    op.emit(recur_packed, operands, g=g, scale=float(op.attr("scale", 0.0)), work=work, message=_misfit)
+    message = partial(misfit, 3, "ranges in order that cover them")
+    op.emit(recur_packed, operands, g=g, scale=float(op.attr("scale", 0.0)), work=work, message=message)
     if kept:
         counts, active, y = op.input(9), op.optional(10), op.output(2)
         g = g._replace(capacity=capacity)
@@ -375,6 +377,8 @@ def _emit_rates(op: NodeLowering, g: PackedHeads) -> Tensor:
     return y
 
 
-def _misfit(failure: "Failure") -> str:
-    start, end = failure.element(3, failure.at), failure.element(3, failure.at + 1)
-    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected ranges in order that cover them"
+def misfit(offsets: int, expected: str, failure: "Failure", before: int = 0) -> str:
+    """Return a message for a request, the number of which is `before` less than the place of the failure. offsets: that operand."""
+    request = failure.at - before
+    start, end = failure.element(offsets, request), failure.element(offsets, request + 1)
+    return f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected {expected}"

@@ -22,7 +22,7 @@ from ort_lite.shapes import equal, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, range_of
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, misfit, range_of
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
@@ -213,8 +213,4 @@ def _misfit(failure: "Failure") -> str:
     width = (failure.scalar("g.longest") - 1) * failure.scalar("g.heads")
     if failure.at < width:
         return f"vocab_sizes[{failure.at}] is {failure.element(2, failure.at)}, expected a positive number"
-    request = failure.at - width
-    start, end = failure.element(3, request), failure.element(3, request + 1)
-    return (
-        f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected one or more tokens, in order"
-    )
+    return misfit(3, "one or more tokens, in order", failure, width)

@@ -1,6 +1,7 @@
 """VarlenCausalConvWithState of com.microsoft: a causal convolution of requests that are packed one behind the other."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -21,11 +22,8 @@ from ort_lite.shapes import equal, select
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.linear_attention import LONGEST, TAP
-from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, range_of
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, misfit, range_of
 from ort_lite_cpu.registry import operator
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.failure import Failure
 
 
 class PackedConvSizes(NamedTuple):
@@ -128,9 +126,5 @@ def varlen_causal_conv_with_state(op: NodeLowering) -> None:
     operands = [x, w, offsets, bias, past, op.input(5) if kept else None, op.output(0), state, op.output(2) if kept else None]
     sizes: Any = (requests, tokens, channels, taps, dilation, capacity if kept else 0)
     work = linear_work(x.size * taps, TAP)
-    op.emit(convolve_packed, operands, g=PackedConvSizes(*sizes), silu=kind != "none", work=work, message=_misfit)
-
-
-def _misfit(failure: "Failure") -> str:
-    start, end = failure.element(2, failure.at), failure.element(2, failure.at + 1)
-    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected ranges in order"
+    message = partial(misfit, 2, "ranges in order")
+    op.emit(convolve_packed, operands, g=PackedConvSizes(*sizes), silu=kind != "none", work=work, message=message)
