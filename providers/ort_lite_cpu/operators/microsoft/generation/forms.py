@@ -21,11 +21,7 @@ SHARED = (
 
 def bind_bodies(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:
     """Return the bodies with their captured values."""
-    return [partial(_call, body, captured) for body in bodies]
-
-
-def _call(body: Captured, captured: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    return body(inputs, captured)
+    return [partial(body, captured=captured) for body in bodies]
 
 
 class Run(Protocol):
