@@ -235,10 +235,9 @@ def moe(op: NodeLowering) -> None:
     """Emit two layers of each token's experts. Spec: onnxruntime MoE-1, whose kernel for CPUs takes no third layer either."""
     if op.has(6) or op.has(7):
         raise op.reject("fc3_experts_weights and fc3_experts_bias")
-    kind = activation_of(op)
     routes = emit_routes(op, None, whole=True, least=0.0)
     inter = floordiv(op.input(4).size, routes.experts * op.input(0).shape[-1])
-    emit_layers(op, routes, kind, _layer(op, 2, 3), _layer(op, 4, 5), inter)
+    emit_layers(op, routes, _layer(op, 2, 3), _layer(op, 4, 5), inter)
 
 
 def _layer(op: NodeLowering, weights: int, bias: int) -> "Emit":
@@ -316,9 +315,9 @@ def emit_routes(op: NodeLowering, weights: Tensor | None, *, whole: bool, least:
     return Routes(tokens, count, taken, chosen, shares, order, starts)
 
 
-def emit_layers(op: NodeLowering, routes: Routes, kind: str, first: Emit, second: Emit, inter: Dim) -> None:
+def emit_layers(op: NodeLowering, routes: Routes, first: Emit, second: Emit, inter: Dim) -> None:
     """Emit both layers, the activation between them, and the mixture of the experts."""
-    x, count = op.input(0), routes.tokens * routes.taken
+    x, count, kind = op.input(0), routes.tokens * routes.taken, activation_of(op)
     hidden, fused = x.shape[-1], 2 if kind in GATED else 1
     inner = op.temporary("float32", (count, inter * fused))
     sizes: Any = (count, routes.experts, inter * fused, hidden, routes.taken)

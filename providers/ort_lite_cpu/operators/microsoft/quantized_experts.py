@@ -14,7 +14,6 @@ from ort_lite_cpu.operators.microsoft.experts import (
     Emit,
     Layer,
     Routes,
-    activation_of,
     check_layer,
     emit_layers,
     emit_routes,
@@ -111,11 +110,10 @@ def multiply_coded_experts(
 def quantized_moe(op: NodeLowering) -> None:
     """Emit two layers of each token's experts, of integer weights. Spec: onnxruntime QMoE-1, as its kernel for CPUs has it."""
     _check(op)
-    kind = activation_of(op)
     routes = emit_routes(op, op.optional(14), whole=False, least=LEAST_SHARE)
     bits = op.attr("expert_weight_bits", 4)
     inter = floordiv(op.input(5).size * (8 // bits), routes.experts * op.input(0).shape[-1])
-    emit_layers(op, routes, kind, _layer(op, (2, 3, 4, 11)), _layer(op, (5, 6, 7, 12)), inter)
+    emit_layers(op, routes, _layer(op, (2, 3, 4, 11)), _layer(op, (5, 6, 7, 12)), inter)
 
 
 def _check(op: NodeLowering) -> None:
