@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.memory.recipes import derive
-from ort_lite.shapes import ceildiv
+from ort_lite.shapes import ceildiv, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
@@ -176,6 +176,15 @@ class RecurrentLayer:
         at = (direction * rows + first * self.size) * columns
         self.op.emit(interleave, [given, out], at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
         return out
+
+    def row(self, x: Tensor, direction: int) -> Tensor:
+        """Return x[direction] of x (directions, ...)."""
+        own = x.shape[1:]
+        if self.directions == 1:
+            return self.op.view(x, own)
+        made, size = self.op.temporary(x.dtype, own), product(own)
+        emit_strided_copy(self.op, x, made, (size,), (1,), (1,), direction * size)
+        return made
 
     # --- states
     def start(self, direction: int, *inputs: int | None) -> Tensor:

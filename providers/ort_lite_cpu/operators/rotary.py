@@ -42,14 +42,12 @@ class ResultSteps(NamedTuple):
 
 
 class RowPositions(NamedTuple):
-    """The position of row i of batch b: base + weight * ids[b * ids_batch + i * ids_row] + b * per_batch + i * per_row."""
+    """The position of row i of batch b: ids[b * ids_batch + i * ids_row] + b * per_batch + i * per_row."""
 
     positions: int
     """The number of positions; all are below it."""
     ids_batch: int
     ids_row: int
-    base: int
-    weight: int
     per_batch: int
     per_row: int
 
@@ -90,9 +88,9 @@ def rotate(
     half = turned // 2
     for job in span(g.batch * g.rows * g.heads, part, parts):
         h, i, b = job % g.heads, job // g.heads % g.rows, job // g.heads // g.rows
-        position = at.base + b * at.per_batch + i * at.per_row
+        position = b * at.per_batch + i * at.per_row
         if not null(ids):
-            position += at.weight * int(read_once(ids, b * at.ids_batch + i * at.ids_row))
+            position += int(read_once(ids, b * at.ids_batch + i * at.ids_row))
         if position < 0 or position >= at.positions:
             return failure_status(INDEX_OUT_OF_RANGE, b * g.rows + i)
         source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * to.batch + h * to.head + i * to.row
@@ -120,8 +118,6 @@ def emit_rotation(
     ids: Tensor | None,
     ids_steps: tuple[Dim, Dim] = (0, 0),
     *,
-    base: Dim = 0,
-    weight: Dim = 1,
     per_batch: Dim = 0,
     per_row: Dim = 0,
     turned: Dim = 0,
@@ -136,7 +132,7 @@ def emit_rotation(
     op.require(1 - less(size, turned), "{0} of the {1} numbers of a head cannot be rotated", turned, size)
     op.agree(y.shape, x.shape, "the result does not fit the heads")
     operands = [x.tensor, ids, cosines, sines, y.tensor]
-    numbers: Any = (product(cosines.shape[:-1]), *ids_steps, base, weight, per_batch, per_row)
+    numbers: Any = (product(cosines.shape[:-1]), *ids_steps, per_batch, per_row)
     steps: Any = y.steps
     given: dict[str, Any] = {"g": head_steps(x), "to": ResultSteps(*steps), "at": RowPositions(*numbers)}
     op.emit(rotate, operands, **given, turned=turned, interleaved=interleaved, work=product(x.shape), message=_no_angle)
@@ -145,9 +141,9 @@ def emit_rotation(
 def _no_angle(failure: "Failure") -> str:
     at = RowPositions(*(failure.scalar(f"at.{field}") for field in RowPositions._fields))
     b, i = divmod(failure.at, failure.scalar("g.rows"))
-    position = at.base + b * at.per_batch + i * at.per_row
+    position = b * at.per_batch + i * at.per_row
     if failure.has_operand(1):
-        position += at.weight * failure.element(1, b * at.ids_batch + i * at.ids_row)
+        position += failure.element(1, b * at.ids_batch + i * at.ids_row)
     return f"position {position}, of row {i} of sample {b}, is out of range [0, {at.positions}) of the caches"
 
 
@@ -180,17 +176,19 @@ def microsoft_rotary_embedding(op: NodeLowering) -> None:
     Packed batches are one long sequence, whose ids start anew. Spec: onnxruntime RotaryEmbedding-1.
     """
     ids, caches = op.input(1), (op.input(2), op.input(3))
-    x = op.input(0)
-    turned = op.attr("rotary_embedding_dim", 0)
-    heads = op.attr("num_heads", 0)
-    if len(x.shape) == 3 and not (turned and heads):
-        heads = floordiv(x.shape[2], caches[0].shape[-1] * 2) if caches[0].shape else 0
-    split = heads_of(op, x, heads)
-    y = heads_of(op, op.output(0), heads)
+    x, y = _split_heads(op, caches[0].shape[-1])
     if len(ids.shape) == 1:
-        emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
+        emit_rotation(op, x, y, caches, ids, per_row=1, **_plain(op))
         return
-    emit_rotation(op, split, y, caches, ids, (split.shape[2], 1), **_plain(op))
+    emit_rotation(op, x, y, caches, ids, (x.shape[2], 1), **_plain(op))
+
+
+def _split_heads(op: NodeLowering, half: Dim) -> tuple[Heads, Heads]:
+    """Return the heads of input 0 and of the result. If attributes do not tell their number, caches of `half` columns do."""
+    x, heads = op.input(0), op.attr("num_heads", 0)
+    if len(x.shape) == 3 and not (heads and op.attr("rotary_embedding_dim", 0)):
+        heads = 0 if same(half, 0) else floordiv(x.shape[2], half * 2)
+    return heads_of(op, x, heads), heads_of(op, op.output(0), heads)
 
 
 @native
@@ -238,16 +236,12 @@ def multimodal_rotary_embedding(op: NodeLowering) -> None:
     streams, layout = op.attr("mrope_section"), op.attr("mrope_layout", 0)
     if len(streams) != 3 or min(streams) < 0 or sum(streams) != half or layout not in (0, 1):
         raise op.reject(f"mrope_section {streams} and mrope_layout {layout} for caches of {half} columns")
-    op.agree(caches[1].shape, caches[0].shape, "the caches do not fit")
     merged = tuple(op.temporary(caches[0].dtype, (batch, rows, half)) for _ in caches)
     operands = [ids, *caches, op.table(_streams_of(streams, layout)), *merged]
     sizes: dict[str, Any] = {"rows": batch * rows, "positions": caches[0].shape[0], "half": half}
     scale = float(op.attr("scale", 1.0))
     op.emit(merge_angles, operands, **sizes, scale=scale, work=batch * rows * half * 3, message=_no_position)
-    turned, heads = op.attr("rotary_embedding_dim", 0), op.attr("num_heads", 0)
-    if len(op.input(0).shape) == 3 and not (turned and heads):
-        heads = floordiv(op.input(0).shape[2], half * 2) if half else 0
-    x, y = heads_of(op, op.input(0), heads), heads_of(op, op.output(0), heads)
+    x, y = _split_heads(op, half)
     emit_rotation(op, x, y, (merged[0], merged[1]), None, per_batch=rows, per_row=1, **_plain(op))
 
 

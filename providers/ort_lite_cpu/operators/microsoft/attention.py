@@ -36,9 +36,6 @@ def attention(op: NodeLowering) -> None:
 
     Spec: onnxruntime Attention-1.
     """
-    for attribute in ("do_rotary", "past_present_share_buffer"):
-        if op.attr(attribute, 0):
-            raise op.reject(attribute)
     x = op.input(0)
     batch, rows, _ = x.shape
     total = op.raw(1).shape[1]
@@ -55,12 +52,16 @@ def attention(op: NodeLowering) -> None:
 
 def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
     """Emit attention of the projections (B, S, q + k + v). past, mask, bias: numbers of inputs."""
+    for attribute in ("do_rotary", "past_present_share_buffer"):
+        if op.attr(attribute, 0):
+            raise op.reject(attribute)
     heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
     if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
         raise op.reject(f"qkv_hidden_sizes {list(sizes)}")
     every = sizes[0] + sizes[1] + sizes[2]
     op.require(equal(every, hidden), "queries, keys and values have {0} columns, their projections {1}", every, hidden)
-    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
+    starts = (0, sizes[0], sizes[0] + sizes[1])
+    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(starts, sizes, strict=True))
     earlier = op.optional(past)
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
@@ -69,10 +70,6 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
     right = 0 if op.attr("unidirectional", 0) else -1
     rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
-
-
-def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
-    return 0, sizes[0], sizes[0] + sizes[1]
 
 
 def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
@@ -124,8 +121,6 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
     """
     if op.has(5) and not (op.attr("past_present_share_buffer", 0) and op.has(7)):
         raise op.reject("a past without past_present_share_buffer and past_sequence_length")
-    rows = op.raw(0).shape[1]
-    op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
     _attend_heads(op, InputNumbers(bias=10, mask=3, added=4, past=5, used=7, width=8))
 
 
@@ -137,8 +132,6 @@ def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
         q, k, v = _add_bias(op, (q, k, v), at.bias)
     past = op.optional(at.past)
     before: Dim = 0 if past is None else past.shape[2]
-    if past is not None and op.has(at.past + 1):
-        op.agree(op.raw(at.past + 1).shape[2:3], (before,), "the pasts of keys and values differ in length")
     if past is not None and op.has(at.used):
         before = op.scalar(at.used)
         k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
@@ -186,8 +179,7 @@ def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
 
 def _slice_heads(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     """Return operand `number` of (B, S, heads, count, size)."""
-    batch, rows, heads, together, size = x.shape
-    op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
+    batch, rows, heads, _, size = x.shape
     row = heads * count * size
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
@@ -298,7 +290,7 @@ def _mask(
     given = _padding(op, padding, (wanted[0], wanted[2], total), ignores_columns) if op.has(padding) else None
     if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
-    added = bias_of(op, bias, (*wanted, total))
+    added = bias_of(op, bias, total)
     if given is None:
         return mask_of(op, added, wanted)
     shape = tuple(joint_dim(a, b) for a, b in zip(given.shape, added.shape, strict=True))
@@ -306,11 +298,10 @@ def _mask(
     return mask_of(op, op.builder.materialize(both), wanted)
 
 
-def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
-    """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys); `wanted` has these sizes."""
+def bias_of(op: NodeLowering, index: int, keys: Dim) -> Tensor:
+    """Return input `index`, an addend for each score: (batch or 1, heads or 1, rows, keys)."""
     bias = op.input(index)
-    expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
-    op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
+    op.agree(bias.shape[3:], (keys,), "the attention bias does not fit queries and keys")
     return bias
 
 

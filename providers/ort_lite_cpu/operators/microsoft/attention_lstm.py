@@ -20,13 +20,12 @@ from ort_lite.native.lang import (
     span,
     tanh,
 )
-from ort_lite.shapes import product
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
+from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import emit_dynamic_gemm
 from ort_lite_cpu.operators.products import Product
@@ -204,16 +203,6 @@ class AttentionLayer(RecurrentLayer):
         """Return all hidden units, whose gates the kernel computes row by row."""
         return max(self.size, 1)
 
-    def _direction(self, index: int, direction: int, shape: Shape) -> Tensor:
-        """Return the part of input `index` (directions, *shape) that is one direction's."""
-        whole = self.op.input(index)
-        if self.directions == 1:
-            return self.op.view(whole, shape)
-        part = self.op.temporary(whole.dtype, shape)
-        steps = contiguous(shape)
-        emit_strided_copy(self.op, whole, part, shape, steps, steps, direction * product(shape))
-        return part
-
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
         """Return x @ W[direction, :, :inputs].T + bias, (steps * batch, 4 * size)."""
         op, rows, columns, inputs = self.op, self.steps * self.batch, 4 * self.size, self.x.shape[2]
@@ -227,10 +216,7 @@ class AttentionLayer(RecurrentLayer):
     def keys(self, direction: int) -> Tensor:
         """Return memory @ MW[direction], (batch * entries, width)."""
         op, rows = self.op, self.batch * self.entries
-        weights, out = (
-            self._direction(KEYS, direction, (self.depth, self.width)),
-            op.temporary(self.x.dtype, (rows, self.width)),
-        )
+        weights, out = self.row(op.input(KEYS), direction), op.temporary(self.x.dtype, (rows, self.width))
         memory = op.view(op.input(MEMORY), (rows, self.depth))
         emit_dynamic_gemm(op, Product(rows, self.width, self.depth), memory, weights, out)
         return out

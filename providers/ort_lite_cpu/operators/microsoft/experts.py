@@ -235,11 +235,9 @@ def moe(op: NodeLowering) -> None:
     """Emit two layers of each token's experts. Spec: onnxruntime MoE-1, whose kernel for CPUs takes no third layer either."""
     if op.has(6) or op.has(7):
         raise op.reject("fc3_experts_weights and fc3_experts_bias")
-    kind = activation_of(op)
     routes = emit_routes(op, None, whole=True, least=0.0)
-    fused = 2 if kind in GATED else 1
     inter = floordiv(op.input(4).size, routes.experts * op.input(0).shape[-1])
-    emit_layers(op, routes, kind, _layer(op, 2, 3), _layer(op, 4, 5), inter, fused)
+    emit_layers(op, routes, _layer(op, 2, 3), _layer(op, 4, 5), inter)
 
 
 def _layer(op: NodeLowering, weights: int, bias: int) -> "Emit":
@@ -317,18 +315,18 @@ def emit_routes(op: NodeLowering, weights: Tensor | None, *, whole: bool, least:
     return Routes(tokens, count, taken, chosen, shares, order, starts)
 
 
-def emit_layers(op: NodeLowering, routes: Routes, kind: str, first: Emit, second: Emit, inter: Dim, fused: int) -> None:
+def emit_layers(op: NodeLowering, routes: Routes, first: Emit, second: Emit, inter: Dim) -> None:
     """Emit both layers, the activation between them, and the mixture of the experts."""
-    x, count = op.input(0), routes.tokens * routes.taken
-    hidden = x.shape[-1]
+    x, count, kind = op.input(0), routes.tokens * routes.taken, activation_of(op)
+    hidden, fused = x.shape[-1], 2 if kind in GATED else 1
     inner = op.temporary("float32", (count, inter * fused))
     sizes: Any = (count, routes.experts, inter * fused, hidden, routes.taken)
     first(x, inner, routes, Layer(*sizes))
     active = inner
     if kind != "identity":
         active = op.temporary("float32", (count, inter))
-        limits: Any = {name: float(op.attr(name, default)) for name, default in _SWIGLU}
-        alpha, beta, limit = limits.values()
+        alpha, beta = float(op.attr("activation_alpha", 1.0)), float(op.attr("activation_beta", 0.0))
+        limit = float(op.attr("swiglu_limit", NO_LIMIT))
         work = linear_work(active.size, ACTIVATION)
         op.emit(
             activate_experts, [inner, active], routes=count, n=inter, kind=kind, alpha=alpha, beta=beta, limit=limit, work=work
@@ -338,6 +336,3 @@ def emit_layers(op: NodeLowering, routes: Routes, kind: str, first: Emit, second
     second(active, results, routes, Layer(*sizes))
     operands = [results, routes.chosen, routes.shares, op.output(0)]
     op.emit(mix_experts, operands, tokens=routes.tokens, taken=routes.taken, n=hidden, work=linear_work(results.size, PASS))
-
-
-_SWIGLU = (("activation_alpha", 1.0), ("activation_beta", 0.0), ("swiglu_limit", NO_LIMIT))

@@ -1,5 +1,6 @@
 """GatedDeltaNet of com.microsoft: linear attention of requests that are packed, with a matrix of state for each head."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -113,6 +114,21 @@ def fade(
     return OK
 
 
+@native
+def range_of(offsets: Ptr, request: int, requests: int, tokens: int, length: int) -> tuple[int, int]:
+    """Return the first token of a request and the end of its tokens; an end of -1 if offsets are not in order or leave out tokens.
+
+    offsets (requests + 1,); if it is null, each request has `length` tokens.
+    """
+    start, end = request * length, (request + 1) * length
+    if not null(offsets):
+        start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
+        first, last = request == 0 and start != 0, request == requests - 1 and end != tokens
+        if start < 0 or end < start or end > tokens or first or last:
+            start, end = 0, -1
+    return start, end
+
+
 @native(fastmath=SUMS)
 @extents(
     q="g.tokens * g.heads * g.size",
@@ -152,12 +168,9 @@ def recur_packed(
     factor = scale if scale != 0 else 1 / sqrt(float(size))
     for job in span(g.requests * g.outs, part, parts):
         request, h = job // g.outs, job % g.outs
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-            if start < 0 or end < start or end > g.tokens or first or last:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         s = job * width * size
         for i in range(width * size):
             state[s + i] = like(state, 0) if null(past) else past[s + i]
@@ -207,11 +220,9 @@ def capture_steps(
     """
     fades, keys, values = g.outs * g.fades, g.heads * g.size, g.outs * g.width
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            if start < 0 or end < start or end > g.tokens:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         count = imin(int(counts[request]), end - start)
         if not null(active):
             count = count if int(active[0]) != 0 else 0
@@ -259,7 +270,8 @@ def gated_delta_net(op: NodeLowering) -> None:
     deltas = op.temporary("float32", (g.tokens, g.outs, g.width)) if kept else None
     operands = [q, k, v, offsets, fades, beta, past, op.output(0), state, deltas]
     work = linear_work(g.tokens * g.outs * g.size * g.width * 4, PASS)
-    op.emit(recur_packed, operands, g=g, scale=float(op.attr("scale", 0.0)), work=work, message=_misfit)
+    message = partial(misfit, 3, "ranges in order that cover them")
+    op.emit(recur_packed, operands, g=g, scale=float(op.attr("scale", 0.0)), work=work, message=message)
     if kept:
         counts, active, y = op.input(9), op.optional(10), op.output(2)
         g = g._replace(capacity=capacity)
@@ -365,6 +377,8 @@ def _emit_rates(op: NodeLowering, g: PackedHeads) -> Tensor:
     return y
 
 
-def _misfit(failure: "Failure") -> str:
-    start, end = failure.element(3, failure.at), failure.element(3, failure.at + 1)
-    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected ranges in order that cover them"
+def misfit(offsets: int, expected: str, failure: "Failure", before: int = 0) -> str:
+    """Return a message for a request, the number of which is `before` less than the place of the failure. offsets: that operand."""
+    request = failure.at - before
+    start, end = failure.element(offsets, request), failure.element(offsets, request + 1)
+    return f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected {expected}"

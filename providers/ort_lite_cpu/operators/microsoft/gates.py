@@ -159,16 +159,11 @@ def decays(a: Ptr, bias: Ptr, scale: Ptr, b: Ptr, decay: Ptr, beta: Ptr, rows: i
 def linear_attention_gate(op: NodeLowering) -> None:
     """Emit the decay and the rate of LinearAttention from their projections. Spec: onnxruntime LinearAttentionGate-1."""
     a, bias, scale = (op.input(index) for index in range(3))
-    if not a.shape:
-        raise op.reject("a without dimensions")
     n, b, beta = a.shape[-1], None, None
-    for operand, name in ((bias, "dt_bias"), (scale, "decay_scale")):
-        op.require(equal(operand.size, n), f"{name} has {{0}} elements, expected {{1}}", operand.size, n)
     if op.wants(1):
         if not op.has(3):
             raise op.reject("an output beta without b")
         b, beta = op.input(3), op.output(1)
-        op.agree(b.shape, a.shape, "a and b do not fit")
     rows = product(a.shape[:-1])
     op.emit(decays, [a, bias, scale, b, op.output(0), beta], rows=rows, n=n, work=a.size * 24)
 
@@ -321,14 +316,8 @@ def engram_gates(
 def engram_gate(op: NodeLowering) -> None:
     """Emit the value (B, S, H) times a gate for each hyper-connection of keys (B, S, C, H). Spec: onnxruntime EngramGate-1."""
     key, query, value, key_scale, query_scale = (op.input(index) for index in range(5))
-    if len(key.shape) != 4:
-        raise op.reject(f"keys of rank {len(key.shape)}, takes 4")
     batch, steps, count, n = key.shape
     norm_scale, normed = op.optional(5), None
-    op.agree(query.shape, key.shape, "keys and queries do not fit")
-    op.agree(value.shape, (batch, steps, n), "keys and values do not fit")
-    for scale in (key_scale, query_scale, *(() if norm_scale is None else (norm_scale,))):
-        op.agree(scale.shape, (count, n), "a scale does not fit the keys")
     if op.wants(1):
         if norm_scale is None:
             raise op.reject("an output gated_value_normed without conv_norm_scale")

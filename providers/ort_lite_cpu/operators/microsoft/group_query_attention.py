@@ -63,7 +63,7 @@ def group_query_attention(op: NodeLowering) -> None:
         if op.has(PADDED):
             ids, later = emit_row_positions(op, place, ids, q.shape[2]), 1
         q, k = (rotate(op, cast_heads(op, x, wide), caches, place.table, ids, later) for x in (q, k))
-    mask = mask_of(op, op.cast(bias_of(op, 10, (*q.shape[:3], total)), wide), q.shape[:3]) if op.has(10) else Mask()
+    mask = mask_of(op, op.cast(bias_of(op, 10, total), wide), q.shape[:3]) if op.has(10) else Mask()
     y = heads_of(op, result, heads)
     if not sizes.window:
         _attend(op, q, _append(op, (k, v), place, 1), y, mask, place, scores)

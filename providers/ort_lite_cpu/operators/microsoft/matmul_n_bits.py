@@ -221,13 +221,9 @@ def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, 
     """Return the weights, as `unpack_weights` writes them."""
     blocks = -(-k // size)
     index = np.arange(k) // size if groups is None else groups.reshape(-1)[:k]
-    middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
-    if zeros is not None and zeros.dtype == np.uint8:
-        middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
-    elif zeros is not None:
-        middle = zeros.reshape(n, blocks)
+    middle = np.full((n, blocks), 1 << (bits - 1)) if zeros is None else _points(zeros, n, blocks, bits)
     numbers = _split(b.reshape(n, -1), bits)[:, :k]
-    found: Array = ((numbers - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
+    found: Array = ((numbers - middle.astype(np.float32)[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
     return found
 
 

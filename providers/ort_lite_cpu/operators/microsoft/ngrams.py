@@ -14,7 +14,6 @@ from ort_lite.native.lang import (
     like,
     native,
     null,
-    read_once,
     span,
     wadd,
     wmul,
@@ -23,12 +22,11 @@ from ort_lite.shapes import equal, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, misfit, range_of
 from ort_lite_cpu.registry import operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
-
-LARGEST_CAPACITY = 8
 
 
 class NGramSizes(NamedTuple):
@@ -87,12 +85,9 @@ def hash_ngrams(
         if vocabularies[head] <= 0:
             return failure_status(INDEX_OUT_OF_RANGE, head)
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-            if start < 0 or end <= start or end > g.tokens or first or last:
-                return failure_status(INDEX_OUT_OF_RANGE, width + request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end <= start and not null(offsets):
+            return failure_status(INDEX_OUT_OF_RANGE, width + request)
         for t in range(start, end):
             mixed, cut = wmul(ids[t], factors[0]), False
             for k in range(1, g.longest):
@@ -148,11 +143,9 @@ def keep_ngrams(
     before = g.longest - 1
     fill = like(x, g.pad) if null(stop) else stop[0]
     for request in span(g.requests, part, parts):
-        start, end = request * g.length, (request + 1) * g.length
-        if not null(offsets):
-            start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-            if start < 0 or end < start or end > g.tokens:
-                return failure_status(INDEX_OUT_OF_RANGE, request)
+        start, end = range_of(offsets, request, g.requests, g.tokens, g.length)
+        if end < start:
+            return failure_status(INDEX_OUT_OF_RANGE, request)
         for slot in range(-1, g.capacity):
             last, row = end, request * before
             if slot >= 0:
@@ -191,8 +184,6 @@ def ngram_hash_mapping(op: NodeLowering) -> None:
     for operand in (past, past_segments):
         if operand is not None:
             op.agree(operand.shape, (requests, longest - 1), "the past does not fit")
-    if segments is not None:
-        op.agree(segments.shape, ids.shape, "segments and ids do not fit")
     if (counts is None) != (capacity == 0):
         raise op.reject(f"state_update_capacity {capacity} {'without' if counts is None else 'with'} capture_count")
     op.require(select(equal(requests, 0), equal(ids.size, 0), 1), "{0} tokens of no request", ids.size)
@@ -222,8 +213,4 @@ def _misfit(failure: "Failure") -> str:
     width = (failure.scalar("g.longest") - 1) * failure.scalar("g.heads")
     if failure.at < width:
         return f"vocab_sizes[{failure.at}] is {failure.element(2, failure.at)}, expected a positive number"
-    request = failure.at - width
-    start, end = failure.element(3, request), failure.element(3, request + 1)
-    return (
-        f"request {request} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected one or more tokens, in order"
-    )
+    return misfit(3, "one or more tokens, in order", failure, width)

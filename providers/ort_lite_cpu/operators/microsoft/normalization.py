@@ -19,10 +19,8 @@ from ort_lite.native.lang import (
     sqrt,
 )
 from ort_lite.shapes import equal, less, modulo, product, select
-from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -241,10 +239,9 @@ def emit_mask_index(op: NodeLowering) -> None:
         batch, steps = mask.shape
         op.emit(count_ones, [mask, index], batch=batch, steps=steps, work=mask.size)
         return
-    import numpy as np
+    from ort_lite_cpu.operators.fill import emit_fill
 
-    zero = op.array(np.zeros(1, np.int32))
-    op.emit(primitives.fill, [bits(zero), bits(index)], count=index.size)
+    emit_fill(op, index, 0)
 
 
 # --- Activations with a bias

@@ -1,6 +1,7 @@
 """VarlenCausalConvWithState of com.microsoft: a causal convolution of requests that are packed one behind the other."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -14,7 +15,6 @@ from ort_lite.native.lang import (
     like,
     native,
     null,
-    read_once,
     sigmoid,
     span,
 )
@@ -22,12 +22,8 @@ from ort_lite.shapes import equal, select
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.linear_attention import LONGEST, TAP
+from ort_lite_cpu.operators.microsoft.gated_delta_net import LARGEST_CAPACITY, misfit, range_of
 from ort_lite_cpu.registry import operator
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.failure import Failure
-
-LARGEST_CAPACITY = 8
 
 
 class PackedConvSizes(NamedTuple):
@@ -76,9 +72,8 @@ def convolve_packed(
     """
     channels, before = g.channels, (g.taps - 1) * g.dilation
     for request in span(g.requests, part, parts):
-        start, end = int(read_once(offsets, request)), int(read_once(offsets, request + 1))
-        first, last = request == 0 and start != 0, request == g.requests - 1 and end != g.tokens
-        if start < 0 or end < start or end > g.tokens or first or last:
+        start, end = range_of(offsets, request, g.requests, g.tokens, 0)
+        if end < start:
             return failure_status(INDEX_OUT_OF_RANGE, request)
         for t in range(start, end):
             p = t * channels
@@ -124,7 +119,6 @@ def varlen_causal_conv_with_state(op: NodeLowering) -> None:
     x, w, offsets, bias, past = op.input(0), op.input(1), op.input(2), op.optional(3), op.input(4)
     tokens, channels = x.shape
     requests, taps = offsets.shape[0] - 1, w.shape[2]
-    op.agree(w.shape[:2], (channels, 1), "the kernels do not fit the channels")
     op.agree(past.shape, (requests, channels, (taps - 1) * dilation), "the state does not fit the kernels")
     op.require(select(equal(requests, 0), equal(tokens, 0), 1), "{0} tokens of no request", tokens)
     kept = op.wants(2) and capacity > 0
@@ -132,9 +126,5 @@ def varlen_causal_conv_with_state(op: NodeLowering) -> None:
     operands = [x, w, offsets, bias, past, op.input(5) if kept else None, op.output(0), state, op.output(2) if kept else None]
     sizes: Any = (requests, tokens, channels, taps, dilation, capacity if kept else 0)
     work = linear_work(x.size * taps, TAP)
-    op.emit(convolve_packed, operands, g=PackedConvSizes(*sizes), silu=kind != "none", work=work, message=_misfit)
-
-
-def _misfit(failure: "Failure") -> str:
-    start, end = failure.element(2, failure.at), failure.element(2, failure.at + 1)
-    return f"request {failure.at} is [{start}, {end}) of {failure.scalar('g.tokens')} tokens; expected ranges in order"
+    message = partial(misfit, 2, "ranges in order")
+    op.emit(convolve_packed, operands, g=PackedConvSizes(*sizes), silu=kind != "none", work=work, message=message)

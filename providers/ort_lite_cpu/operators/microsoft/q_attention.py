@@ -11,9 +11,6 @@ from ort_lite_cpu.registry import operator
 @operator("QAttention", domain="com.microsoft", types=frozenset({"float32"}), typed_by=3)
 def q_attention(op: NodeLowering) -> None:
     """x (B, S, I) and weights (I, 3 H) in 8 bits; from the projections on as Attention. Spec: onnxruntime QAttention-1."""
-    for attribute in ("do_rotary", "past_present_share_buffer"):
-        if op.attr(attribute, 0):
-            raise op.reject(attribute)
     x, hidden = op.input(0), op.raw(1).shape[1]
     factors = multiply(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
     factor = quotient(op, [parameter(op, 3), parameter(op, 4)])

@@ -15,13 +15,13 @@ from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
     BYTES,
-    Parameter,
     as_float,
     dequantize,
     formula,
     parameter,
     quantize,
     requantize,
+    zero_point,
 )
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, emit_softmax
@@ -29,23 +29,14 @@ from ort_lite_cpu.registry import operator
 from ort_lite_cpu.types import NATIVE_TYPES
 
 
-def _one(op: NodeLowering, index: int) -> Parameter:
-    """Return the scale or zero point in input `index`: one for the whole tensor."""
-    return parameter(op, index)
-
-
-def _zero(op: NodeLowering, index: int) -> Parameter | None:
-    return _one(op, index) if op.has(index) else None
-
-
 def _input(op: NodeLowering, index: int) -> Tensor:
     """Return the float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
-    return dequantize(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
+    return dequantize(op.raw(index), parameter(op, index + 1), zero_point(op, index + 2)).tensor()
 
 
 def _finish(op: NodeLowering, y: Tensor, scale: int) -> None:
     """Set output 0 to y, quantized with the scale in input `scale` and the zero point behind it."""
-    quantize(op, y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
+    quantize(op, y, parameter(op, scale), zero_point(op, scale + 1), _dtype(op)).define(op)
 
 
 def _dtype(op: NodeLowering) -> DType:
@@ -59,17 +50,17 @@ def qlinear_binary(op: NodeLowering) -> None:
     """Emit QLinearAdd or QLinearMul of a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
     sign = "+" if op.node.op_type == "QLinearAdd" else "*"
     text = f'quantize(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
-    zero = _zero(op, 7)
-    formula(text, _input(op, 0), y=_input(op, 3), scale=_one(op, 6), zero=0.0 if zero is None else zero).define(op)
+    zero = zero_point(op, 7)
+    formula(text, _input(op, 0), y=_input(op, 3), scale=parameter(op, 6), zero=0.0 if zero is None else zero).define(op)
 
 
 @operator("QLinearWhere", domain="com.microsoft", types=frozenset({"bool"}))
 def qlinear_where(op: NodeLowering) -> None:
     """Emit QLinearWhere of a condition, x, scale, zero point, the same of y, scale and zero point of the result; broadcast."""
-    own = _one(op, 7), _one(op, 8)
+    own = parameter(op, 7), parameter(op, 8)
     sides = []
     for index in (1, 4):
-        alike = isinstance(own[0], float) and own == (_one(op, index + 1), _one(op, index + 2))
+        alike = isinstance(own[0], float) and own == (parameter(op, index + 1), parameter(op, index + 2))
         sides.append(op.raw(index) if alike else quantize(op, _input(op, index), *own, _dtype(op)).tensor(_dtype(op)))
     define(op, "select({0}, {1}, {2})", [op.raw(0), *sides])
 
@@ -96,13 +87,13 @@ def qlinear_softmax(op: NodeLowering) -> None:
     x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
-    scale = _one(op, 3)
+    scale = parameter(op, 3)
     steps = (
         float(np.floor(np.float32(1 / scale)))
         if isinstance(scale, float)
         else formula("floor(like({x}, 1) / {x})", scale).tensor()
     )
-    requantize(y, steps, _zero(op, 4), _dtype(op)).define(op)
+    requantize(y, steps, zero_point(op, 4), _dtype(op)).define(op)
 
 
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
@@ -111,13 +102,13 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
     x = op.store(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.builder.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
-    _finish(op, dequantize(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
+    _finish(op, dequantize(_own_order(op, y), parameter(op, 1), zero_point(op, 2)).tensor(), 3)
 
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
     """Compute AveragePool of quantized values. Halves are rounded with the zero point. Spec: onnxruntime QLinearAveragePool-1."""
-    x = dequantize(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
+    x = dequantize(_channels_last(op), parameter(op, 1), zero_point(op, 2)).tensor()
     x = op.store(x, channels_last(len(x.shape)))
     shape = op.info().shape
     assert shape is not None
@@ -125,7 +116,7 @@ def qlinear_average_pool(op: NodeLowering) -> None:
         shape = (shape[0], shape[-1], *shape[1:-1])
     y = op.builder.new("float32", shape, x.perm)
     emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
-    quantize(op, _own_order(op, y), _one(op, 3), _zero(op, 4), _dtype(op), zero_first=True).define(op)
+    quantize(op, _own_order(op, y), parameter(op, 3), zero_point(op, 4), _dtype(op), zero_first=True).define(op)
 
 
 def _channels_last(op: NodeLowering) -> Tensor:
@@ -147,10 +138,10 @@ def qlinear_concat(op: NodeLowering) -> None:
     """Emit QLinearConcat of scale and zero point of the result, then tensor, scale and zero point of each input."""
     if len(op.node.inputs) % 3 != 2:
         raise op.reject(f"{len(op.node.inputs)} inputs: scale, zero point, then three for each tensor")
-    scale, zero = _one(op, 0), _zero(op, 1)
+    scale, zero = parameter(op, 0), zero_point(op, 1)
     tensors = []
     for index in range(2, len(op.node.inputs), 3):
-        own = op.raw(index).dtype, _one(op, index + 1), _zero(op, index + 2)
+        own = op.raw(index).dtype, parameter(op, index + 1), zero_point(op, index + 2)
         if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:

@@ -10,12 +10,10 @@ from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.microsoft.experts import (
-    GATED,
     PRODUCT,
     Emit,
     Layer,
     Routes,
-    activation_of,
     check_layer,
     emit_layers,
     emit_routes,
@@ -32,7 +30,6 @@ DECODE = 0.3
 class Coding(NamedTuple):
     """The codes of a row: `size` of them in each of `blocks` blocks. Zero points have `zeros` bytes for a row, or for an expert."""
 
-    bits: int
     size: int
     blocks: int
     zeros: int
@@ -113,12 +110,10 @@ def multiply_coded_experts(
 def quantized_moe(op: NodeLowering) -> None:
     """Emit two layers of each token's experts, of integer weights. Spec: onnxruntime QMoE-1, as its kernel for CPUs has it."""
     _check(op)
-    kind = activation_of(op)
     routes = emit_routes(op, op.optional(14), whole=False, least=LEAST_SHARE)
-    fused = 2 if kind in GATED else 1
     bits = op.attr("expert_weight_bits", 4)
     inter = floordiv(op.input(5).size * (8 // bits), routes.experts * op.input(0).shape[-1])
-    emit_layers(op, routes, kind, _layer(op, (2, 3, 4, 11)), _layer(op, (5, 6, 7, 12)), inter, fused)
+    emit_layers(op, routes, _layer(op, (2, 3, 4, 11)), _layer(op, (5, 6, 7, 12)), inter)
 
 
 def _check(op: NodeLowering) -> None:
@@ -176,5 +171,5 @@ def _coding(op: NodeLowering, scales: Tensor, g: Layer, bits: int, *, by_row: bo
     blocks: Dim = 1 if whole else ceildiv(g.k, size)
     expected = (g.experts, g.n) if len(scales.shape) == 2 else (g.experts, g.n, blocks)
     op.agree(scales.shape, expected, "the scales do not fit the weights")
-    coded: Any = (bits, g.k if whole else size, blocks, ceildiv((blocks if by_row else g.n) * bits, 8), int(by_row))
+    coded: Any = (g.k if whole else size, blocks, ceildiv((blocks if by_row else g.n) * bits, 8), int(by_row))
     return Coding(*coded)

@@ -22,13 +22,11 @@ from ort_lite.native.lang import (
     shift,
     span,
 )
-from ort_lite.shapes import product
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.byte_tile import DotTile, dot_tile
 from ort_lite_cpu.kernels.gemm.integer import FLIPS, Unpacked, integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_product import (
     ByteOperands,
@@ -236,16 +234,8 @@ class QuantizedLayer(RecurrentLayer):
 
     def _row(self, index: int, direction: int) -> Tensor:
         """Return row `direction` of an input."""
-        op, constant = self.op, self.op.constant(index)
-        if constant is not None:
-            return op.array(constant[direction])
-        given = op.input(index)
-        own = given.shape[1:]
-        if self.directions == 1:
-            return op.view(given, own)
-        made, size = op.temporary(given.dtype, own), product(own)
-        emit_strided_copy(op, given, made, (size,), (1,), (1,), direction * size)
-        return made
+        constant = self.op.constant(index)
+        return self.row(self.op.input(index), direction) if constant is None else self.op.array(constant[direction])
 
     def emit_lstm(self, direction: int) -> None:
         """Emit one direction of the LSTM, and its final states."""

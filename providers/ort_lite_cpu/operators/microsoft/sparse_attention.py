@@ -85,7 +85,6 @@ def sparse_attention(op: NodeLowering) -> None:
     batch, rows, total = q.shape[0], q.shape[2], op.scalar(7)
     later = less(rows, total)
     op.require(1 - less(total, rows), "total_sequence_length is {0}, with {1} new rows", total, rows)
-    op.agree(op.input(8).shape, (batch,), "key_total_sequence_lengths does not fit the batch")
     pasts, before = (op.input(3), op.input(4)), op.raw(3).shape[2]
     sizes: Any = (batch, rows, k.shape[2], before, maximum(before, total), total, later, 0)
     place = emit_places(op, op.input(8), None, PlaceSizes(*sizes), message=_no_length)
@@ -94,8 +93,6 @@ def sparse_attention(op: NodeLowering) -> None:
         q, k = (rotate(op, x, caches, place.table) for x in (q, k))
     keys, values = (append_to_cache(op, i + 1, pasts[i], x, place) for i, x in enumerate((k, v)))
     starts, columns = op.input(5), op.input(6)
-    if len(starts.shape) != 2 or len(columns.shape) != 2:
-        raise op.reject(f"layouts of rank {len(starts.shape)} and {len(columns.shape)}, takes 2")
     layouts = starts.shape[0]
     op.agree(columns.shape[:1], (layouts,), "block_col_indices does not fit block_row_indices")
     shared = isinstance(layouts, int) and layouts == 1
@@ -105,7 +102,7 @@ def sparse_attention(op: NodeLowering) -> None:
     work = linear_work(mask.size, CLEAR)
     op.emit(open_blocks, [starts, columns, place.table, mask], g=BlockSizes(*sizes), work=work, message=_no_block)
     rules = AttentionOptions(scale=float(op.attr("scale", 0.0)), right=0, past=PLACED, lengths=place.table)
-    emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask_of(op, mask, q.shape[:3]), rules, None)
+    emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask_of(op, mask, q.shape[:3]), rules)
 
 
 def _no_length(failure: "Failure") -> str:

@@ -78,15 +78,6 @@ def _check_table(op: NodeLowering) -> tuple[Any, Any, Any]:
     return keys, values, default
 
 
-@operator("LabelEncoder", domain=ML, types=NUMBERS)
-def label_encoder(op: NodeLowering) -> None:
-    """Map numbers to numbers. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4."""
-    keys, values, default = _check_table(op)
-    target = op.info().dtype
-    assert target is not None
-    _emit_search(op, keys, np.array([*values, default], to_numpy(target)))
-
-
 def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     """Emit values[k] for key k, the last one for others; values are numbers, or strings that a Python step puts in their places."""
     x = op.input(0)
@@ -101,9 +92,10 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
         op.python(lambda numbers: [pace.pick(chosen, numbers)], [y])
 
 
+@operator("LabelEncoder", domain=ML, types=NUMBERS)
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
-def label_encoder_of_strings(op: NodeLowering) -> None:
-    """Encode labels from or to strings. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
+def label_encoder(op: NodeLowering) -> None:
+    """Map numbers or strings to either. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
     keys, values, default = _check_table(op)
     target = op.info().dtype
     assert target is not None

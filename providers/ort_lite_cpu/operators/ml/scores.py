@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.attributes import one_of
+from ort_lite_cpu.lowering.attributes import choice, one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.run.pace import ELEMENTS
@@ -97,10 +97,7 @@ def post_transform(op: NodeLowering, z: Tensor, rows: Dim, count: int) -> None:
 
 def kind_of(op: NodeLowering) -> str:
     """Return the node's post_transform. Raises NotImplemented for one that does not exist."""
-    kind: str = op.attr("post_transform", "NONE")
-    if kind not in TRANSFORMS:
-        raise op.reject(f"post_transform {kind!r}; it should be one of {', '.join(TRANSFORMS)}")
-    return kind
+    return choice(op, "post_transform", "NONE", TRANSFORMS)
 
 
 class Labels:

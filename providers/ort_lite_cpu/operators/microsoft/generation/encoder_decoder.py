@@ -92,10 +92,8 @@ class _EncoderDecoderRun:
 
     def __init__(self, settings: Settings, bodies: Sequence[Body], layout: _Layout, prompt: Array, mask: Array | None) -> None:
         self._settings, (self._encoder, self._decoder), self._layout = settings, bodies, layout
-        self._prompt, self._masks = (
-            prompt,
-            [] if layout.features else [_mask_of(prompt, settings.pad) if mask is None else mask],
-        )
+        self._prompt = prompt
+        self._masks = [] if layout.features else [_mask_of(prompt, settings.pad) if mask is None else mask]
         self._fixed: list[Array] = []
         self._past: list[Array] = []
         self._cross: list[Array] = []

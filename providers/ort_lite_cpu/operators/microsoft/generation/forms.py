@@ -21,11 +21,7 @@ SHARED = (
 
 def bind_bodies(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:
     """Return the bodies with their captured values."""
-    return [partial(_call, body, captured) for body in bodies]
-
-
-def _call(body: Captured, captured: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    return body(inputs, captured)
+    return [partial(body, captured=captured) for body in bodies]
 
 
 class Run(Protocol):
@@ -40,13 +36,13 @@ class Run(Protocol):
         ...
 
 
-def width_of(node: Node, graph: Graph, logits: int = 0) -> int:
-    """Return V of output `logits` (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
-    type_ = graph.outputs[logits].type
+def width_of(node: Node, graph: Graph) -> int:
+    """Return V of the logits, output 0 (rows, steps, V). Raises InvalidGraph where the graph does not say it."""
+    type_ = graph.outputs[0].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     if shape is None or len(shape) != 3 or not isinstance(shape[2], int) or shape[2] < 1:
         raise InvalidGraph(
-            f"{node}: output {logits} of its body {graph.name!r} is {type_}; logits (rows, steps, vocabulary) with a number for the "
+            f"{node}: output 0 of its body {graph.name!r} is {type_}; logits (rows, steps, vocabulary) with a number for the "
             "vocabulary are expected"
         )
     return shape[2]

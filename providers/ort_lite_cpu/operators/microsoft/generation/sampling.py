@@ -53,7 +53,7 @@ def sampling(op: NodeLowering) -> None:
         def choose(scores: Array) -> Array:
             for row, target in zip(scores, drawn_by, strict=True):
                 settings.pace.check()
-                target[:] = filter_scores(nucleus, row[None])[0]
+                target[:] = filter_scores(nucleus, row)
             return np.array([draw_token(row, generator.uniform()) for row in drawn_by], np.int32)
 
         return [greedy(settings, run, len(arrays[0]), choose), drawn_by]
@@ -78,22 +78,19 @@ class Generator:
 
 
 def filter_scores(nucleus: Nucleus, scores: Array) -> Array:
-    """Return scores (B, V), with those of unlikely tokens replaced by `filter_value`. O(B V log V)."""
+    """Return scores (V,), with those of unlikely tokens replaced by `filter_value`. O(V log V)."""
     made = scores.copy()
-    order = np.argsort(-scores if nucleus.custom else scores, axis=1, kind="stable")
-    ranked = np.take_along_axis(scores, order, axis=1)
-    shares = np.exp(ranked - ranked.max(axis=1, keepdims=True))
-    sums = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1, dtype=np.float32)
-    columns = np.arange(scores.shape[1])
+    order = np.argsort(-scores if nucleus.custom else scores, kind="stable")
+    ranked = scores[order]
+    shares = np.exp(ranked - ranked.max())
+    sums = np.cumsum(shares / shares.sum(), dtype=np.float32)
+    places = np.arange(len(scores))
     if nucleus.custom:
-        off = np.zeros(sums.shape, np.bool_)
-        off[:, 1:] = sums[:, :-1] > np.float32(nucleus.top_p)
+        off = np.zeros(len(scores), np.bool_)
+        off[1:] = sums[:-1] > np.float32(nucleus.top_p)
     else:
-        off = (sums <= np.float32(1) - np.float32(nucleus.top_p)) & (
-            (columns < scores.shape[1] - nucleus.least) | (columns == 0)
-        )
-    for row, places, gone in zip(made, order, off, strict=True):
-        row[places[gone]] = np.float32(nucleus.filter_value)
+        off = (sums <= np.float32(1) - np.float32(nucleus.top_p)) & ((places < len(scores) - nucleus.least) | (places == 0))
+    made[order[off]] = np.float32(nucleus.filter_value)
     return made
 
 

@@ -90,9 +90,8 @@ def scalar(node: Node, name: str, array: Array | None, default: float) -> Any:
     return array.reshape(-1)[0].item()
 
 
-def check_settings(settings: Settings, batch: int, length: int) -> Settings:
-    """Return the settings. Raises InvalidArgument for those that contradict each other, or `batch` prompts of `length` tokens."""
-    s = settings
+def check_settings(s: Settings, batch: int, length: int) -> None:
+    """Raise InvalidArgument for settings that contradict each other, or `batch` prompts of `length` tokens."""
     if s.max_length > MOST_TOKENS:
         raise s.error(f"max_length is {s.max_length}; a number up to {MOST_TOKENS} is expected")
     if s.max_length <= length:
@@ -112,7 +111,6 @@ def check_settings(settings: Settings, batch: int, length: int) -> Settings:
     _fits(s, "vocab_mask", s.vocab_mask, (s.vocabulary,))
     _fits(s, "prefix_vocab_mask", s.prefix_vocab_mask, (batch, s.vocabulary))
     _fits(s, "presence_mask", s.presence_mask, (batch, s.vocabulary))
-    return s
 
 
 def _fits(settings: Settings, name: str, mask: Array | None, expected: tuple[int, ...]) -> None:
