@@ -9,7 +9,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ort_lite import log
-from ort_lite.compat.chosen import Chosen, OrtExecutionProviderDevicePolicy, ProviderChoice
+from ort_lite.compat.chosen import Chosen, Delegate, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
@@ -189,11 +189,8 @@ def get_model_compatibility_for_ep_devices(
 # The choice of providers by session options
 
 
-def select_providers(options: ProviderChoice, model_metadata: Mapping[str, str]) -> list[Chosen]:
-    """Return the providers that the options name, or that their policy chooses now."""
-    policy = options.provider_policy
-    if options.provider_choices or policy is None:
-        return list(options.provider_choices)
+def select_by_policy(policy: OrtExecutionProviderDevicePolicy | Delegate, model_metadata: Mapping[str, str]) -> list[Chosen]:
+    """Return the providers that a policy or delegate of session options chooses now."""
     devices = get_ep_devices()
     if isinstance(policy, OrtExecutionProviderDevicePolicy):
         announced = set(plugins.available_providers())
