@@ -155,7 +155,6 @@ class InferenceSession(Session):
         """
         from ort_lite.compat.io_binding import provider_of
         from ort_lite.compat.ort_value import OrtValue
-        from ort_lite.tensors.device_tensor import parse_device
 
         device = parse_device(device_type, device_id)
         zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)

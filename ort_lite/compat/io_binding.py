@@ -1,7 +1,7 @@
 """IOBinding: bind inputs and outputs to memory once for many runs. Method names are onnxruntime's."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,46 +14,12 @@ from ort_lite.execute.replay import KeptMemory
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.metadata import NodeArg
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device, parse_device
 
 if TYPE_CHECKING:
     from ort_lite.compat.ort_value_vector import OrtValueVector
     from ort_lite.session.run_state import RunState
-
-
-class Bindable(Protocol):
-    """The members of a session that a binding needs."""
-
-    def get_inputs(self) -> list[NodeArg]:
-        """Return the inputs of the session."""
-
-    def get_outputs(self) -> list[NodeArg]:
-        """Return the outputs of the session."""
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the initializers that a run may override."""
-
-    def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
-    ) -> list[Any]:
-        """Run the session and return the outputs."""
-
-    def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
-
-    def _start_run(
-        self,
-        names: Sequence[str] | None,
-        feed: Mapping[str, Any],
-        options: RunOptions | None,
-        wanted: Mapping[str, Device],
-        donations: Donations | None = None,
-        memory: KeptMemory | None = None,
-    ) -> list[Any]: ...
-
-    def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
-
-    def _aliases(self) -> dict[str, str]: ...
+    from ort_lite.session.session import Session
 
 
 class _Targets(Record, eq=False):
@@ -81,7 +47,7 @@ class IOBinding:
     Each thread needs a binding of its own.
     """
 
-    def __init__(self, session: Bindable) -> None:
+    def __init__(self, session: "Session") -> None:
         self._session = session
         self._known = {
             "input": {arg.name for arg in (*session.get_inputs(), *session.get_overridable_initializers())},
