@@ -22,12 +22,12 @@ from ort_lite.compat.ort_memory import OrtDeviceMemoryType, OrtMemoryInfo
 from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, format_error
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
+from ort_lite.plugins.selection import DEFAULT, create
 from ort_lite.provider.ask import ask
 from ort_lite.provider.hardware import Hardware
 from ort_lite.provider.provider import API_VERSION, CPU, Device, ExecutionProvider
 from ort_lite.record import Record
 
-DEFAULT = "CPUExecutionProvider"
 MAX_SELECTIONS = 8
 """The maximum number of devices that a delegate may choose, as in onnxruntime."""
 _VENDORS = {"GenuineIntel": ("Intel", OrtDeviceVendorId.INTEL), "AuthenticAMD": ("AMD", OrtDeviceVendorId.AMD)}
@@ -179,8 +179,6 @@ def get_model_compatibility_for_ep_devices(
     name = names.pop()
     if name == DEFAULT:
         return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
-    from ort_lite.plugins.selection import create
-
     provider = create(name, dict(ep_devices[0].instance_options))
     why = ask(provider, "check_compatibility", compatibility_info, label=name)
     return OrtCompiledModelCompatibility.EP_UNSUPPORTED if why else OrtCompiledModelCompatibility.EP_SUPPORTED_OPTIMAL

@@ -6,7 +6,6 @@ from typing import Any
 from ort_lite import log
 from ort_lite.compat.devices import OrtCompiledModelCompatibility
 from ort_lite.compat.ep_devices import (
-    DEFAULT,
     OrtEpDevice,
     devices_of,
     get_model_compatibility_for_ep_devices,
@@ -15,6 +14,7 @@ from ort_lite.compat.ort_options import SessionOptions as CompatibleOptions
 from ort_lite.compat.packages.manifest import Variant
 from ort_lite.errors import InvalidType, OrtLiteError
 from ort_lite.options.options import SessionOptions
+from ort_lite.plugins.selection import DEFAULT
 from ort_lite.record import Record
 
 _SCORES = {
