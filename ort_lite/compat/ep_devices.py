@@ -9,7 +9,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ort_lite import log
-from ort_lite.compat.chosen import Chosen, OrtExecutionProviderDevicePolicy, ProviderChoice
+from ort_lite.compat.chosen import Chosen, Delegate, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
@@ -22,12 +22,12 @@ from ort_lite.compat.ort_memory import OrtDeviceMemoryType, OrtMemoryInfo
 from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, format_error
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
+from ort_lite.plugins.selection import DEFAULT, create
 from ort_lite.provider.ask import ask
 from ort_lite.provider.hardware import Hardware
 from ort_lite.provider.provider import API_VERSION, CPU, Device, ExecutionProvider
 from ort_lite.record import Record
 
-DEFAULT = "CPUExecutionProvider"
 MAX_SELECTIONS = 8
 """The maximum number of devices that a delegate may choose, as in onnxruntime."""
 _VENDORS = {"GenuineIntel": ("Intel", OrtDeviceVendorId.INTEL), "AuthenticAMD": ("AMD", OrtDeviceVendorId.AMD)}
@@ -179,8 +179,6 @@ def get_model_compatibility_for_ep_devices(
     name = names.pop()
     if name == DEFAULT:
         return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
-    from ort_lite.plugins.selection import create
-
     provider = create(name, dict(ep_devices[0].instance_options))
     why = ask(provider, "check_compatibility", compatibility_info, label=name)
     return OrtCompiledModelCompatibility.EP_UNSUPPORTED if why else OrtCompiledModelCompatibility.EP_SUPPORTED_OPTIMAL
@@ -189,11 +187,8 @@ def get_model_compatibility_for_ep_devices(
 # The choice of providers by session options
 
 
-def select_providers(options: ProviderChoice, model_metadata: Mapping[str, str]) -> list[Chosen]:
-    """Return the providers that the options name, or that their policy chooses now."""
-    policy = options.provider_policy
-    if options.provider_choices or policy is None:
-        return list(options.provider_choices)
+def select_by_policy(policy: OrtExecutionProviderDevicePolicy | Delegate, model_metadata: Mapping[str, str]) -> list[Chosen]:
+    """Return the providers that a policy or delegate of session options chooses now."""
     devices = get_ep_devices()
     if isinstance(policy, OrtExecutionProviderDevicePolicy):
         announced = set(plugins.available_providers())

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from ort_lite.compat.async_runs import Callback
-    from ort_lite.compat.io_binding import IOBinding
     from ort_lite.compat.ort_value import OrtValue
     from ort_lite.compat.ort_value_vector import OrtValueVector
-    from ort_lite.compat.session_io_binding import SessionIOBinding
     from ort_lite.options.options import RunOptions
 
 
 class NativeFace:
-    """An adapter with the native class's attributes and argument order. Other members are those of the session."""
+    """An adapter with the native class's attributes and argument order. Other members, such as `run`, are those of the session."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -36,24 +33,6 @@ class NativeFace:
     def __hash__(self) -> int:
         return hash(self._session)
 
-    def run(
-        self, output_names: Sequence[str], input_feed: Mapping[str, Any], run_options: "RunOptions | None" = None
-    ) -> list[Any]:
-        """Run as `InferenceSession.run` does."""
-        made: list[Any] = self._session.run(output_names, input_feed, run_options)
-        return made
-
-    def run_async(
-        self,
-        output_names: Sequence[str],
-        input_feed: Mapping[str, Any],
-        callback: "Callback",
-        user_data: Any = None,
-        run_options: "RunOptions | None" = None,
-    ) -> None:
-        """Run as `InferenceSession.run_async` does."""
-        self._session.run_async(output_names, input_feed, callback, user_data, run_options)
-
     def run_with_ort_values(
         self, feed: Mapping[str, "OrtValue"], output_names: Sequence[str], run_options: "RunOptions | None" = None
     ) -> "OrtValueVector":
@@ -61,10 +40,6 @@ class NativeFace:
         from ort_lite.compat.ort_value_vector import OrtValueVector
 
         return OrtValueVector(self._session.run_with_ort_values(output_names, feed, run_options))
-
-    def run_with_iobinding(self, iobinding: "IOBinding | SessionIOBinding", run_options: "RunOptions | None" = None) -> None:
-        """Run as `InferenceSession.run_with_iobinding` does."""
-        self._session.run_with_iobinding(iobinding, run_options)
 
     def create_ortvalue_from_shape_and_onnx_type(self, shape: Sequence[int], element_type: int, device: Any) -> "OrtValue":
         """Create a tensor of zeros on an OrtDevice of the CPU.

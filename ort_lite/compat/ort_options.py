@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ort_lite import errors
-from ort_lite.compat.chosen import Chosen, Delegate, EpDevice, OrtExecutionProviderDevicePolicy
+from ort_lite.compat.chosen import Chosen, Delegate, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.context_data import OrtEpContextDataBuffer, ReadContext
 from ort_lite.compat.global_threads import share_threads
 from ort_lite.errors import Fail, InvalidArgument, format_error
 from ort_lite.options import options
 from ort_lite.options.config_keys import LAYERS_BY_NAME
+
+if TYPE_CHECKING:
+    from ort_lite.compat.ep_devices import OrtEpDevice
 
 
 class Adapter(Protocol):
@@ -60,7 +63,7 @@ class SessionOptions(options.SessionOptions):
             raise InvalidArgument("add_provider: got an empty name, expected that of an execution provider")
         self._chosen = (*self._chosen, Chosen(name, dict(options)))
 
-    def add_provider_for_devices(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> None:
+    def add_provider_for_devices(self, devices: "Sequence[OrtEpDevice]", options: Mapping[str, str]) -> None:
         """Append the provider of these devices, with one instance per device.
 
         Raises InvalidArgument for an empty list, devices of several providers, and objects that `get_ep_devices` does not
@@ -108,9 +111,12 @@ class SessionOptions(options.SessionOptions):
 
         Raises the errors of the delegate, and ProviderError for a provider that is not installed.
         """
-        from ort_lite.compat.ep_devices import select_providers
+        chosen: Sequence[Chosen] = self._chosen
+        if not chosen and self._policy is not None:
+            from ort_lite.compat.ep_devices import select_by_policy
 
-        return [(each.name, each.options) for each in select_providers(self, metadata)]
+            chosen = select_by_policy(self._policy, metadata)
+        return [(each.name, each.options) for each in chosen]
 
     def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """Return the rules by layer name, and remarks. Raises InvalidArgument for a malformed entry."""

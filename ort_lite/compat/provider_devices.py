@@ -15,9 +15,7 @@ from ort_lite.provider.provider import Device, ExecutionProvider
 class ProviderCache:
     """A cache of one provider per device, which lasts as long as the provider is referenced."""
 
-    def __init__(self, registry: plugins.Registry | None = None) -> None:
-        """Use the process's plugin registry, or another one."""
-        self._classes = plugins if registry is None else registry
+    def __init__(self) -> None:
         self._made: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], Device], ExecutionProvider]
         self._made = weakref.WeakValueDictionary()
         self._lock = locks.lock()
@@ -30,9 +28,9 @@ class ProviderCache:
         if (used := INSTANCES.of_session(wanted)) is not None:
             return used
         known: list[str] = ["cpu:0"]
-        for name in self._classes.installed_providers():
+        for name in plugins.installed_providers():
             try:
-                cls = self._classes.provider(name)
+                cls = plugins.provider(name)
                 for device, options in ask(cls, "supported_devices", label=name).items():
                     if device == wanted:
                         return self._one(cls, device, options)

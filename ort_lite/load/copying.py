@@ -2,11 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph.model import Model, restore_model
-from ort_lite.load.spans import ByteSpan
+from ort_lite.load.spans import move_to_span
 
 if TYPE_CHECKING:
     from ort_lite.graph.flat import GraphTables
@@ -19,13 +16,4 @@ def reduce_model(model: Model) -> tuple[Any, ...]:
 
 
 def _owning(tables: "GraphTables", *parts: Any) -> Model:
-    return restore_model(tables.replace(arrays=[_in_span(array) for array in tables.arrays]), *parts)
-
-
-def _in_span(array: Array) -> Array:
-    """Move a new array, which nothing else refers to, into a read-only span. Strings have no span and only become read-only."""
-    dtype = from_numpy(array.dtype)
-    if dtype != "string":
-        return ByteSpan.of_array(np.ascontiguousarray(array)).array(dtype, array.shape)
-    array.setflags(write=False)
-    return array
+    return restore_model(tables.replace(arrays=[move_to_span(array) for array in tables.arrays]), *parts)

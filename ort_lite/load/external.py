@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shorten
 from ort_lite.load.file_place import read_span
-from ort_lite.load.files import Changed, NotRegular, OpenFile, open_below, words
+from ort_lite.load.files import Changed, NotRegular, OpenFile, is_below, open_below, words
 from ort_lite.load.spans import ByteSpan
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class ExternalData:
         known = self._paths.get(location)
         if known is None:
             path = os.path.realpath(os.path.join(self.folder, location))
-            root = next((folder for folder in self._folders if _is_below(folder, path)), None)
+            root = next((folder for folder in self._folders if is_below(folder, path)), None)
             if root is None:
                 raise InvalidGraph(
                     f"{who}: external data {location!r} is outside of the model's folder {self.folder}; "
@@ -207,11 +207,6 @@ def _check_range(offset: int, nbytes: int, location: str, size: int, who: str) -
     if offset + nbytes > size:
         name = os.path.basename(location)
         raise InvalidGraph(f"{who}: bytes {offset} to {offset + nbytes} of {name!r}, which has {size}: cut short?")
-
-
-def _is_below(folder: str, path: str) -> bool:
-    folder, path = os.path.normcase(folder), os.path.normcase(path)
-    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
 def _open_error(path: str, location: str, error: Exception, who: str) -> Exception:

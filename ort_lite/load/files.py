@@ -154,6 +154,12 @@ def open_file(path: Path) -> OpenFile:
     return OpenFile(os.open(name, _FLAGS), name)
 
 
+def is_below(folder: str, path: str) -> bool:
+    """Return True if a real path is the folder or leads into it."""
+    folder, path = os.path.normcase(folder), os.path.normcase(path)
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
 def open_below(folder: str, path: str) -> OpenFile:
     """Open a regular file in a folder or its subfolders. Both paths are real, with links resolved.
 

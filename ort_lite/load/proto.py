@@ -39,7 +39,9 @@ def _generate() -> ModuleType:
 
 
 if TYPE_CHECKING:
-    from onnx import onnx_ml_pb2 as pb
+    from onnx import onnx_ml_pb2
+
+    pb = onnx_ml_pb2
 else:
     pb = _generate()
 
@@ -345,23 +347,3 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
         }
 
     return interface(newer) == interface(older)
-
-
-__all__ = [
-    "MOST_DIMS",
-    "NEWEST_IR_VERSION",
-    "OUTLINE_FROM",
-    "TEXT",
-    "AttributeReader",
-    "dims_of",
-    "element_type",
-    "parse",
-    "pb",
-    "read_type",
-    "same_operator",
-    "serialize",
-    "similar_operator",
-    "text",
-    "write_attribute",
-    "write_type",
-]

@@ -56,7 +56,7 @@ def save(
         raise InvalidArgument(f"save: options came as {type(options).__name__}, expected SerializeOptions")
     external_data = options.external_data if external_data is None else external_data
     if external_data is None:
-        _replace(path, lambda file: _write(file, serialize(to_proto(model))))
+        _replace(path, lambda file: file.write(serialize(to_proto(model))))
         return
     if external_data in ("", path.name) or Path(external_data).name != external_data:
         raise InvalidArgument(f"external_data={external_data!r}: expected the name of another file in {path.parent}")
@@ -67,14 +67,10 @@ def save(
 
     staged: list[bytes] = []
     _replace(path.parent / external_data, write_both)
-    _replace(path, lambda file: _write(file, staged[0]))
+    _replace(path, lambda file: file.write(staged[0]))
 
 
-def _write(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
-
-
-def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a new file and rename it once complete: mappings of the old file stay valid, and readers never see a partial file.
 
     Raises OSError if the name is that of a folder, a pipe or a device.

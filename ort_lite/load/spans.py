@@ -152,12 +152,16 @@ def span_of(array: Array) -> ByteSpan | None:
 
 def copy_to_span(array: Array) -> Array:
     """Return a read-only copy in an owned span; for strings, which have no span, a plain copy."""
+    return move_to_span(np.array(array, order="C"))
+
+
+def move_to_span(array: Array) -> Array:
+    """Move a new array, which nothing else refers to, into a read-only span. Strings have no span and only become read-only."""
     dtype = from_numpy(array.dtype)
     if dtype != "string":
-        return ByteSpan.of_array(np.array(array, order="C")).array(dtype, array.shape)
-    copy = array.copy()
-    copy.setflags(write=False)
-    return copy
+        return ByteSpan.of_array(np.ascontiguousarray(array)).array(dtype, array.shape)
+    array.setflags(write=False)
+    return array
 
 
 @cache

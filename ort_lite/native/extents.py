@@ -12,7 +12,7 @@ data allow. Callers compare extents with the operands' sizes once, before the fi
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -253,17 +253,11 @@ def _fits(touched: Dim, nbytes: Dim) -> Dim:
 
 
 def _most(*dims: Dim) -> Dim:
-    found = dims[0]
-    for dim in dims[1:]:
-        found = maximum(found, dim)
-    return found
+    return reduce(maximum, dims)
 
 
 def _least(*dims: Dim) -> Dim:
-    found = dims[0]
-    for dim in dims[1:]:
-        found = minimum(found, dim)
-    return found
+    return reduce(minimum, dims)
 
 
 _LANGUAGE: dict[str, Any] = {

@@ -95,11 +95,11 @@ class Registry:
 
         `installed` may contain ALL. Raises InvalidArgument for a name that no installed plugin has.
         """
-        return [transform for answer in self._ask("ort_lite_transforms", installed) for transform in answer]
+        return _flatten(self._ask("ort_lite_transforms", installed))
 
     def fusions(self, installed: Collection[str] = ()) -> "list[Transform]":
         """Return all transforms for partitions of providers that ask for them, from the same plugins as `transforms`."""
-        return [transform for answer in self._ask("ort_lite_fusions", installed) for transform in answer]
+        return _flatten(self._ask("ort_lite_fusions", installed))
 
     def shape_rules(self) -> ShapeRules:
         """Return all shape rules and schemas, created once. Those of installed plugins add operators and change none."""
@@ -109,8 +109,8 @@ class Registry:
                 known = ShapeRules(_flat(rules), Schemas(_flatten(schemas)))
                 rules = [*rules, new_rules(_flat(self._ask_installed_plugins("ort_lite_shape_rules")), known)]
                 schemas = [*schemas, new_schemas(_flatten(self._ask_installed_plugins("ort_lite_schemas")), known)]
-            rules = [*rules, *self._ask_registered_plugins("ort_lite_shape_rules")]
-            schemas = [*schemas, *self._ask_registered_plugins("ort_lite_schemas")]
+            rules = [*rules, *answers_of(self._plugins, "ort_lite_shape_rules")]
+            schemas = [*schemas, *answers_of(self._plugins, "ort_lite_schemas")]
             self._rules = ShapeRules(_flat(rules), Schemas(_flatten(schemas)))
         return self._rules
 
@@ -120,23 +120,23 @@ class Registry:
 
     def cast_insertion(self) -> "CastInsertion":
         """Return the function that puts Casts around nodes. Raises ProviderError if no plugin has one."""
-        answers: list[CastInsertion] = self._ask("ort_lite_cast_insertion")
-        if not answers:
-            raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
-        return answers[0]
+        found: CastInsertion = self._first_answer("ort_lite_cast_insertion")
+        return found
 
     def older_form(self) -> "OlderForm":
         """Return the function that decomposes newer operators. Raises ProviderError if no plugin has one."""
-        answers: list[OlderForm] = self._ask("ort_lite_older_form")
-        if not answers:
-            raise ProviderError("no plugin implements the hook ort_lite_older_form; ort_lite_transforms should")
-        return answers[0]
+        found: OlderForm = self._first_answer("ort_lite_older_form")
+        return found
 
     def layout_conversion(self) -> "LayoutConversion":
         """Return the conversion to channels-last. Raises ProviderError if no plugin has one."""
-        answers: list[LayoutConversion] = self._ask("ort_lite_layout_conversion")
+        found: LayoutConversion = self._first_answer("ort_lite_layout_conversion")
+        return found
+
+    def _first_answer(self, hook: str) -> Any:
+        answers = self._ask(hook)
         if not answers:
-            raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
+            raise ProviderError(f"no plugin implements the hook {hook}; ort_lite_transforms should")
         return answers[0]
 
     def memory_planner(self, name: str) -> "MemoryPlanner":
@@ -159,7 +159,7 @@ class Registry:
         from ort_lite.memory.planning.planner import MemoryPlanner
 
         found: dict[str, MemoryPlanner] = {}
-        for planner in (planner for answer in self._ask("ort_lite_memory_planners") for planner in answer):
+        for planner in _flatten(self._ask("ort_lite_memory_planners")):
             if not isinstance(planner, MemoryPlanner) or not planner.name:
                 raise ProviderError(f"ort_lite_memory_planners gave {planner!r}; expected MemoryPlanner objects with a name")
             found.setdefault(planner.name, planner)
@@ -169,7 +169,7 @@ class Registry:
         """Return the provider class of a name. Raises ProviderError with the known names and the nearest one."""
         cls = self._find(name)
         if cls is None:
-            known = self._all_names()
+            known = self.installed_providers()
             raise ProviderError(f"no execution provider is called {name!r}{hint(name, known)} (installed: {', '.join(known)})")
         return cls
 
@@ -179,7 +179,7 @@ class Registry:
         A class with `default = False` (a sample, a reference) is left out. Sessions use the providers that they name
         (`providers=[...]`) or those of `set_default_providers`.
         """
-        names = [name for name in self._all_names() if name not in BUILT_IN_PROVIDERS]
+        names = [name for name in self.installed_providers() if name not in BUILT_IN_PROVIDERS]
         chosen: list[tuple[bool, int, str]] = []
         for name in (*names, *BUILT_IN_PROVIDERS):
             try:
@@ -193,7 +193,8 @@ class Registry:
 
     def installed_providers(self) -> list[str]:
         """Return the sorted names of all providers that can be named, including those with `default = False`."""
-        return self._all_names()
+        entries = [entry.name for entry in self._entry_points(PROVIDERS) if entry.is_object]
+        return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._plugin_providers()})
 
     def list_provider_names(self) -> list[str]:
         """Return the sorted names of installed and registered providers without importing them.
@@ -246,16 +247,11 @@ class Registry:
                 return entry.load_provider()
         return None
 
-    def _all_names(self) -> list[str]:
-        entries = [entry.name for entry in self._entry_points(PROVIDERS) if entry.is_object]
-        return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._plugin_providers()})
-
     def _plugin_providers(self) -> "dict[str, type[ExecutionProvider]]":
         """Return the providers of plugins by name; the first of two wins."""
         found: dict[str, type[ExecutionProvider]] = {}
-        for answer in self._ask("ort_lite_providers"):
-            for cls in answer:
-                found.setdefault(cls.name, cls)
+        for cls in _flatten(self._ask("ort_lite_providers")):
+            found.setdefault(cls.name, cls)
         return found
 
     def _entry_points(self, group: str) -> list[EntryPoint]:
@@ -269,14 +265,15 @@ class Registry:
         """Return the answers of ort_lite's own, installed and registered plugins, without None."""
         key = hook, frozenset(installed)
         if key not in self._answers:
-            own, registered = self._ask_own(hook), self._ask_registered_plugins(hook)
+            own, registered = self._ask_own(hook), answers_of(self._plugins, hook)
             self._answers[key] = [*own, *self._ask_installed_plugins(hook, installed), *registered]
         return self._answers[key]
 
     def _ask_own(self, hook: str) -> list[Any]:
         """Return the answers of ort_lite's own plugins, which are called without pluggy."""
         built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
-        return _present(getattr(module, hook)() for module in built_in if hasattr(module, hook))
+        answers = (getattr(module, hook)() for module in built_in if hasattr(module, hook))
+        return [answer for answer in answers if answer is not None]
 
     def _ask_installed_plugins(self, hook: str, names: Collection[str] = ()) -> list[Any]:
         """Return the answers of installed plugins that are not also registered.
@@ -291,9 +288,6 @@ class Registry:
             except ProviderError as error:
                 warnings.warn(f"{describe(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
         return answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
-
-    def _ask_registered_plugins(self, hook: str) -> list[Any]:
-        return answers_of(self._plugins, hook)
 
     def _modules(self, hook: str) -> list[EntryPoint]:
         """Return the installed plugins to ask. Provider modules are imported only for the providers' hook."""
@@ -314,10 +308,6 @@ class Registry:
                 f"(installed: {', '.join(known) or 'none'}; {ALL!r} means every one)"
             )
         return [entry for entry in entries if ALL in names or entry.name in names]
-
-
-def _present(answers: Iterable[Any]) -> list[Any]:
-    return [answer for answer in answers if answer is not None]
 
 
 def _flatten(answers: Iterable[Iterable[Any]]) -> list[Any]:

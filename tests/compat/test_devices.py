@@ -163,10 +163,10 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
     monkeypatch.setattr(plugins, "available_providers", lambda: ["gpu", "npu", "CPUExecutionProvider"])
     options = ort_lite.SessionOptions()
     options.set_provider_selection_policy(policy)
-    (chosen,) = ep_devices.select_providers(options, {})
+    ((chosen, _),) = options.choose_providers({})
     wanted = {"PREFER_GPU": "gpu", "MAX_PERFORMANCE": "gpu", "PREFER_CPU": "CPUExecutionProvider"}
     expected = wanted.get(policy.name, "CPUExecutionProvider" if policy.name == "DEFAULT" else "npu")
-    assert chosen.name == expected
+    assert chosen == expected
 
 
 def test_onnxs_backend_prepares_a_session_for_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

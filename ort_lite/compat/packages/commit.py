@@ -11,9 +11,9 @@ from typing import Any
 from ort_lite.compat.packages.assets import copy_asset
 from ort_lite.compat.packages.json_text import format_json
 from ort_lite.compat.packages.manifest import COMPONENT, MANIFEST, Component, Package, read_package
-from ort_lite.compat.packages.paths import ASSETS, Rules, is_below
+from ort_lite.compat.packages.paths import ASSETS, Rules
 from ort_lite.errors import Fail, OrtLiteError, Unreadable
-from ort_lite.load.files import words
+from ort_lite.load.files import is_below, words
 
 _GRACE = 60.0
 """Seconds after which a folder that an interrupted commit left is deleted."""

@@ -20,8 +20,9 @@ from ort_lite.compat.packages.manifest import (
     parse_variant,
     read_package,
 )
-from ort_lite.compat.packages.paths import ASSETS, Rules, as_text, folder_of, is_below, is_uri
+from ort_lite.compat.packages.paths import ASSETS, Rules, as_text, folder_of, is_uri
 from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
+from ort_lite.load.files import is_below
 from ort_lite.options.options import NamedNumber
 
 Text = str | os.PathLike[str]

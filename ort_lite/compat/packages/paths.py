@@ -4,7 +4,7 @@ import os
 import re
 
 from ort_lite.errors import InvalidArgument, InvalidType, NoSuchFile, OrtLiteError, Unreadable
-from ort_lite.load.files import open_below, open_file, words
+from ort_lite.load.files import is_below, open_below, open_file, words
 from ort_lite.record import Record
 
 MOST_BYTES = 2**22
@@ -76,12 +76,6 @@ def _check_portable(path: str) -> None:
         raise InvalidArgument(f"model package: the absolute path {path!r} is not allowed in portable layout")
     if ".." in path.replace(os.sep, "/").split("/"):
         raise InvalidArgument(f"model package: '..' segments are not allowed in portable layout: {path!r}")
-
-
-def is_below(root: str, path: str) -> bool:
-    """Return True if a real path is `root` or leads into it."""
-    root, path = os.path.normcase(root), os.path.normcase(path)
-    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 
 def is_uri(text: str) -> bool:

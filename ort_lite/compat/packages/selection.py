@@ -6,16 +6,15 @@ from typing import Any
 from ort_lite import log
 from ort_lite.compat.devices import OrtCompiledModelCompatibility
 from ort_lite.compat.ep_devices import (
-    DEFAULT,
     OrtEpDevice,
     devices_of,
     get_model_compatibility_for_ep_devices,
-    select_providers,
 )
 from ort_lite.compat.ort_options import SessionOptions as CompatibleOptions
 from ort_lite.compat.packages.manifest import Variant
 from ort_lite.errors import InvalidType, OrtLiteError
 from ort_lite.options.options import SessionOptions
+from ort_lite.plugins.selection import DEFAULT
 from ort_lite.record import Record
 
 _SCORES = {
@@ -40,10 +39,10 @@ class ModelPackageOptions:
         """Ask the options for their providers, also their policy. Raises the errors of a delegate, and InvalidType."""
         if not isinstance(sess_options, SessionOptions):
             raise InvalidType(f"ModelPackageOptions: got {type(sess_options).__name__}, expected SessionOptions")
-        chosen = select_providers(CompatibleOptions.of(sess_options), {})
-        name = chosen[0].name if chosen else DEFAULT
+        chosen = CompatibleOptions.of(sess_options).choose_providers({})
+        name = chosen[0][0] if chosen else DEFAULT
         devices = devices_of(name)
-        own = [each.options for each in chosen if each.name == name]
+        own = [options for provider, options in chosen if provider == name]
         placed = [device for device in devices if any(device.instance_options.items() <= each.items() for each in own)]
         instances = tuple(device.instance_options for device in placed) or ({},)
         self._target = VariantTarget(name, tuple(placed or devices), instances)
