@@ -14,7 +14,7 @@ from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
+from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare_all
 from ort_lite.tools.verify.settings import Verification
 from ort_lite.tools.verify.verification_report import VerificationReport
 from ort_lite.tools.verify.verify import keeping
@@ -63,12 +63,7 @@ def _outputs(arguments: Namespace) -> int:
             ) from error
         got = session.run(None, feeds)
         names = [arg.name for arg in session.get_outputs()]
-    tolerances = _tolerances(arguments)
-    reports = [
-        report
-        for name, ours, theirs in zip(names, got, expected, strict=True)
-        for report in compare(name, ours, theirs, lambda dtype: tolerances(str(dtype)))
-    ]
+    reports = compare_all(names, got, expected, _tolerances(arguments))
     all_ok = all(report.ok for report in reports)
     if arguments.json:
         outputs = [report.as_dict() for report in reports]
