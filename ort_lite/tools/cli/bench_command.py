@@ -87,7 +87,7 @@ class _Said:
 
 
 def _silent(text: object) -> None:
-    """Return True for --json -, which prints nothing else."""
+    """Print nothing, for --json -, which prints JSON alone."""
 
 
 def _cases(arguments: Namespace) -> dict[str, Model]:
@@ -109,10 +109,7 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
         return {path.name: str(path)}
     if arguments.nodes:
         raise InvalidArgument(f"--nodes: {path} is a folder, expected one model")
-    found: dict[str, Model] = {file.relative_to(path).as_posix(): str(file) for file in sorted(path.rglob("*.onnx"))}
-    if not found:
-        raise InvalidArgument(f"{path}: no file in it ends in .onnx")
-    return found
+    return {Path(file).relative_to(path).as_posix(): file for file in session_arguments.model_paths([str(path)])}
 
 
 # Times
@@ -210,9 +207,7 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
     ((_, source),) = cases.items()
-    with InferenceSession(
-        source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
-    ) as session:
+    with session_arguments.session(arguments, source) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
     limits = peaks(target=session_arguments.options(arguments).config("ort_lite.target", "host"))
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]

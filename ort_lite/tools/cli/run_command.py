@@ -41,7 +41,7 @@ def _session(arguments: Namespace) -> InferenceSession:
     options = session_arguments.options(arguments)
     if arguments.trace:
         options.enable_profiling, options.profile_file_prefix = True, arguments.trace
-    return InferenceSession(arguments.model, options, session_arguments.providers(arguments))
+    return session_arguments.session(arguments, arguments.model, options)
 
 
 def summary(result: Any) -> dict[str, Any]:

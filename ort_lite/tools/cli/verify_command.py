@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
 from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
@@ -32,7 +31,7 @@ def main(arguments: Namespace) -> int:
 
 def _partitions(arguments: Namespace) -> None:
     options = keeping(session_arguments.options(arguments))
-    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
+    with session_arguments.session(arguments, arguments.model, options) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
             with ProgressLine("comparing the partitions"):
