@@ -187,10 +187,7 @@ def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
 
     nodes = []
     for k, node in enumerate(operators):
-        made = _copy(node)
-        del made.input[:], made.output[:]
-        made.input.append(f"v{k}")
-        made.output.append(f"v{k + 1}")
+        made = _rename(node, f"v{k}", f"v{k + 1}")
         made.name = f"node{k}"
         nodes.append(made)
     names = ["v0", *dict.fromkeys([f"v{(len(nodes) + 1) // 2}", f"v{len(nodes)}"])]

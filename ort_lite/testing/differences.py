@@ -31,13 +31,18 @@ def _close(a: Any, b: Any, rtol: float, atol: float) -> bool:
     return bool(np.allclose(a.astype(wide), b.astype(wide), rtol, atol, equal_nan=True))
 
 
-def _first_difference(a: Any, b: Any) -> str:
+def _gaps(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return how far the elements are apart, infinitely where one of them alone is NaN, and the magnitudes of those of `b`."""
     wide = np.complex128 if b.dtype.kind == "c" else np.float64
     mine, theirs = a.astype(wide), b.astype(wide)
     with np.errstate(invalid="ignore"):  # inf - inf
-        gap = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0, np.abs(mine - theirs))
-    gap = np.where(np.isnan(gap), np.inf, gap)
-    at = np.unravel_index(int(np.argmax(gap)), a.shape) if a.size else ()
+        gaps = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0, np.abs(mine - theirs))
+    return np.where(np.isnan(gaps), np.inf, gaps), np.abs(theirs)
+
+
+def _first_difference(a: Any, b: Any) -> str:
+    gaps, _ = _gaps(a, b)
+    at = np.unravel_index(int(np.argmax(gaps)), a.shape) if a.size else ()
     return f"at {tuple(int(k) for k in at)}: got {a[at]!s}, expected {b[at]!s}"
 
 
@@ -45,10 +50,7 @@ def _accepting(a: Any, b: Any) -> str:
     """Name the tolerance with which the output would be equal, if a finite one is enough."""
     if b.dtype.kind in "biuSUO":
         return ""
-    wide = np.complex128 if b.dtype.kind == "c" else np.float64
-    mine, theirs = a.astype(wide), b.astype(wide)
-    with np.errstate(invalid="ignore"):
-        same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-        needed = np.where(same, 0.0, np.abs(mine - theirs) / (1 + np.abs(theirs)))
-    greatest = float(needed.max(initial=0.0))
+    gaps, sizes = _gaps(a, b)
+    with np.errstate(invalid="ignore"):  # inf / inf
+        greatest = float(np.where(gaps == 0, 0.0, gaps / (1 + sizes)).max(initial=0.0))
     return f" (accepted with rtol and atol of {greatest:.2g})" if np.isfinite(greatest) else ""

@@ -1,7 +1,7 @@
 """Generated models for the kit: single operators, special numbers, small graphs, and several sizes in one session."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -111,17 +111,11 @@ class Cases:
 
     def alone(self, kind: str, target: GenerationTarget, number: int) -> GeneratedCase | None:
         """Return a model of one node with feeds and initializers, or None if its recipe fails."""
-        key = kind, target, number
-        if key not in self._drawn:
-            self._drawn[key] = self._alone(kind, (target, number))
-        return self._drawn[key]
+        return self._once(self._alone, kind, (target, number))
 
     def company(self, start: Start, number: int, others: tuple[GenerationTarget, ...]) -> GeneratedCase | None:
         """Return a model with the node of a single-operator case and nodes of `others`, most of which read the last result."""
-        key = "graphs", start, number, others
-        if key not in self._drawn:
-            self._drawn[key] = self._company(start, number, others)
-        return self._drawn[key]
+        return self._once(self._company, start, number, others)
 
     def of_patterns(
         self, transforms: Iterable[Transform], readers: Sequence[str] = ()
@@ -133,7 +127,8 @@ class Cases:
         """
         for name, several in patterns_of(transforms, of_provider=True).items():
             for k, pattern in enumerate(several):
-                yield (self._case_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
+                given = f"{name}/{k}", pattern, tuple(readers)
+                yield (self._once(self._of_pattern, *given, number) for number in range(PATTERNS))
 
     def view(self, domain: str, op_type: str) -> GraphView:
         """Return a view of one node of the newest version with the usual types and no known shapes."""
@@ -144,6 +139,13 @@ class Cases:
         return GraphView(node.graph, rules=self._generator.rules)
 
     # --- helpers
+    def _once(self, make: Callable[..., GeneratedCase | None], *given: Any) -> GeneratedCase | None:
+        """Return the case that `make` gives for these arguments. It is made on the first call."""
+        key = make.__name__, *given
+        if key not in self._drawn:
+            self._drawn[key] = make(*given)
+        return self._drawn[key]
+
     def _draft(self, kind: str, start: Start) -> Draft | None:
         """Return a draft of one node with feeds and initializers. The same arguments give the same draft."""
         target, number = start
@@ -187,13 +189,7 @@ class Cases:
         ]
         return _case("graphs", draft)
 
-    def _case_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
-        key = name, pattern, number, readers
-        if key not in self._drawn:
-            self._drawn[key] = self._of_pattern(*key)
-        return self._drawn[key]
-
-    def _of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
+    def _of_pattern(self, name: str, pattern: Pattern, readers: tuple[str, ...], number: int) -> GeneratedCase | None:
         operators = operators_of(pattern)
         usual = [target for one in self.operators if one[1] in operators for target in self.usual(*one)]
         generator = ModelGenerator(self._generator.rules, usual, self._generator.recipes, oldest=1)

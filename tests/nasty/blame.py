@@ -206,7 +206,7 @@ ABILITIES = ("memory", "trim", "absorbed")
 
 
 class Absorbing:
-    """ConsumesConstants its constants, and says how to make them again."""
+    """Absorbs its constants, and says how to make them again."""
 
     def __init__(self, partition: Partition, restorer: Callable[..., Any]) -> None:
         self.partition, self.absorbed = partition, partition.constants

@@ -15,7 +15,7 @@ from ort_lite.session.device_values import put
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.pauses import Pauses
-from ort_lite.testing.checks.tries import call_for, format_exception, problem, run_copy, session_with_constants, sessions
+from ort_lite.testing.checks.tries import bits, call_for, format_exception, problem, run_copy, session_with_constants, sessions
 from ort_lite.testing.frozen import changes, snapshot
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
@@ -30,7 +30,7 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
     for case, session in sessions(kit):
         feed = copy_feed(case.feed)
         session.run(None, feed)
-        written = [name for name, array in feed.items() if _bits(array) != _bits(case.feed[name])]
+        written = [name for name in feed if bits([feed[name]]) != bits([case.feed[name]])]
         found += [Finding("inputs_untouched", case.name, f"it wrote to input {name!r}") for name in written]
         for array in feed.values():
             array.setflags(write=False)
@@ -46,10 +46,11 @@ def _check_constants(kit: Kit, case: Case) -> list[Finding]:
     if given is None or isinstance(given[0], Exception):
         return []
     session, feed = given
-    held = [(value.name, value.constant) for value in kit.host.constants(session)]
-    before = [_bits(array) for _, array in held]
+    held = kit.host.constants(session)
+    before = bits(value.constant for value in held)
     run_copy(session, feed)
-    names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
+    after = bits(value.constant for value in held)
+    names = [value.name for value, was, now in zip(held, before, after, strict=True) if now != was]
     return [Finding("inputs_untouched", case.name, f"it wrote to constant {name!r}") for name in names]
 
 
@@ -61,10 +62,10 @@ def outputs_owned(kit: Kit) -> list[Finding]:
     for case, session in sessions(kit):
         feed = copy_feed(case.feed)
         first = session.run(None, feed)
-        kept = [_bits(array) for array in first]
+        kept = bits(first)
         others = {name: np.zeros_like(array) if array.dtype.kind == "f" else array for name, array in feed.items()}
         second = run_copy(session, others)
-        for k, (array, bits) in enumerate(zip(first, kept, strict=True)):
+        for k, (array, was, now) in enumerate(zip(first, kept, bits(first), strict=True)):
             others_memory = [(f"input {name!r}", given) for name, given in feed.items()]
             others_memory += [(f"constant {v.name!r}", v.constant) for v in kit.host.constants(session)]
             others_memory += [(f"output {j}", b) for j, b in enumerate(first[:k])]
@@ -72,7 +73,7 @@ def outputs_owned(kit: Kit) -> list[Finding]:
                 others_memory += [(f"output {j} of the next run", b) for j, b in enumerate(second)]
             problems = [f"shares memory with {what}" for what, b in others_memory if np.shares_memory(array, b)]
             problems += ["cannot be written to"] * (not array.flags.writeable)
-            problems += ["changed with the next run"] * (_bits(array) != bits)
+            problems += ["changed with the next run"] * (now != was)
             found += [Finding("outputs_owned", case.name, f"output {k} {what}") for what in problems]
     return found
 
@@ -96,7 +97,7 @@ def statelessness(kit: Kit) -> list[Finding]:
         for state, partition in zip(before, compiled, strict=True):
             what = changes(state, snapshot(partition, outside))
             found += [Finding("statelessness", case.name, f"a run changed {path}") for path in what[:3]]
-        if any(_bits(a) != _bits(b) for results in again for a, b in zip(first, results, strict=True)):
+        if any(bits(results) != bits(first) for results in again):
             found.append(Finding("statelessness", case.name, "the same inputs gave other bits in a later run"))
     return found
 
@@ -145,7 +146,7 @@ def _hammer(
                 got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
                 problems.append(format_exception(got))
-            elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
+            elif bits(got) != bits(expected):
                 problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
 
     arguments = zip(range(len(feeds)), feeds, wanted, strict=True)
@@ -231,10 +232,6 @@ def errors(kit: Kit) -> list[Finding]:
         again = run_copy(session, case.feed)
         if isinstance(again, Exception):
             found.append(Finding("errors", case.name, f"after runs of other sizes: {format_exception(again)}"))
-        elif any(_bits(a) != _bits(b) for a, b in zip(again, wanted, strict=True)):
+        elif bits(again) != bits(wanted):
             found.append(Finding("errors", case.name, "after runs of other sizes the result is another"))
     return found
-
-
-def _bits(array: Any) -> bytes:
-    return np.asarray(array).tobytes()

@@ -1,7 +1,7 @@
 """Checks of work that a device has not finished: bound runs, which return early, and notifications."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from ort_lite.provider.provider import CPU, Partition
 from ort_lite.session.device_values import fetch
 from ort_lite.tensors.device_tensor import DeviceTensor
 from ort_lite.testing.checks.handles import DeviceCalls, fed_partitions
-from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions, run_copy
+from ort_lite.testing.checks.tries import bits, call_for, format_exception, new_sessions, run_copy
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 SESSIONS, RUNS = 12, 4
@@ -60,7 +60,7 @@ def _bound_runs(session: Any, feed: Mapping[str, Any], device: Any) -> Iterator[
         for array in given.values():
             array[...] = np.ones((), array.dtype)
     for k, (results, alone) in enumerate(zip(made, expected, strict=True)):
-        if _bits(fetch(x) if isinstance(x, DeviceTensor) else x for x in results) != _bits(alone):
+        if bits(fetch(x) if isinstance(x, DeviceTensor) else x for x in results) != bits(alone):
             yield f"bound run {k + 1} of {RUNS} in flight gives another result than `run`"
             return
 
@@ -69,10 +69,6 @@ def _may_stay(value: Value, sizes: Collection[Any]) -> bool:
     """Return True for numbers of a shape that follows from the `sizes` of inputs: a value on the device need not know its own."""
     known = value.shape is not None and all(isinstance(size, int) or size in sizes for size in value.shape)
     return known and isinstance(value.type, TensorType) and value.dtype != "string"
-
-
-def _bits(results: Iterable[Any]) -> list[bytes]:
-    return [np.asarray(result).tobytes() for result in results]
 
 
 def _vary(feed: Mapping[str, Any], k: int) -> dict[str, Any]:

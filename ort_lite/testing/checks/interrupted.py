@@ -13,7 +13,7 @@ from ort_lite.testing import cases
 from ort_lite.testing.allocation_log import AllocationLog
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.provider_memory import short_collections
-from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
+from ort_lite.testing.checks.tries import bits, call_for, format_exception, run_copy
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 FAILURES, CASES = 3, 24
@@ -45,7 +45,7 @@ def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
     again = run_copy(session, case.feed)
     if isinstance(again, Exception):
         yield f"after runs that failed: {format_exception(again)}"
-    elif any(a.tobytes() != b.tobytes() for a, b in zip(again, wanted, strict=True)):
+    elif bits(again) != bits(wanted):
         yield "after runs that failed the result is another"
 
 

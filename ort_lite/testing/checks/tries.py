@@ -1,10 +1,12 @@
 """Sessions and runs whose exceptions are returned, so that checks can decide what they mean."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from traceback import walk_tb
 from typing import Any
+
+import numpy as np
 
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
@@ -31,6 +33,11 @@ def run_copy(session: Any, feed: Mapping[str, Any]) -> Any:
 def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
     """Return the outputs of a new session, or the exception."""
     return call_for(lambda: kit.session(model, provider).run(None, copy_feed(feed)))
+
+
+def bits(results: Iterable[Any]) -> list[bytes]:
+    """Return the bytes of each result, which tell apart what `==` does not: NaN, and zeros of both signs."""
+    return [np.asarray(result).tobytes() for result in results]
 
 
 def problem(kit: Kit, got: Any, wanted: Sequence[Any], case: Case | None = None) -> str | None:

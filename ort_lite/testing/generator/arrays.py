@@ -37,7 +37,7 @@ def is_integer(dtype: str) -> bool:
 def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     """Return moderate numbers: eighths from -3 to 3, uniform floats from -4 to 4, small integers, or short texts."""
     if dtype == "string":
-        return _objects(shape, lambda: rng.choice(_WORDS))
+        return texts(shape, lambda: rng.choice(_WORDS))
     if dtype.startswith("complex"):
         return np.asarray(numbers(rng, shape, "float64") + 1j * numbers(rng, shape, "float64")).astype(to_numpy(dtype))
     if is_integer(dtype) or dtype == "bool":
@@ -123,7 +123,8 @@ def numpy_random(rng: Random) -> np.random.Generator:
     return np.random.default_rng(rng.getrandbits(64))
 
 
-def _objects(shape: Sequence[int], item: Callable[[], str]) -> Array:
+def texts(shape: Sequence[int], item: Callable[[], str]) -> Array:
+    """Return an array of texts, of which `item` draws each."""
     array = np.empty(tuple(shape), object)
     for at in np.ndindex(*shape):
         array[at] = item()

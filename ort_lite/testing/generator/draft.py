@@ -104,28 +104,27 @@ class Draft:
 
     def feed(self, contents: Any, type_: Type | None = None) -> Known:
         """Add a graph input that is fed with `contents`. The type must be given unless the contents are an array."""
-        name = self.name("x")
-        small = type_ is None and isinstance(contents, np.ndarray) and contents.size <= SMALL
-        known = Known(name, *_infer_type(contents, type_), contents if small else None)
-        self.values[name] = known
-        self.inputs.append(name)
-        self.feeds[name] = contents
+        small = type_ is None and contents.size <= SMALL
+        known = self._add("x", _type_of_array(contents) if type_ is None else type_, contents if small else None)
+        self.inputs.append(known.name)
+        self.feeds[known.name] = contents
         return known
 
     def formal(self, type_: Type) -> Known:
         """Add an input of a body. A tensor type must have a concrete shape."""
-        name = self.name("b")
-        known = Known(name, type_, sizes_of(type_))
-        self.values[name] = known
-        self.inputs.append(name)
+        known = self._add("b", type_)
+        self.inputs.append(known.name)
         return known
 
     def constant(self, array: Array) -> Known:
         """Add an initializer."""
-        name = self.name("c")
-        known = Known(name, *_infer_type(array, None), array)
-        self.values[name] = known
-        self.constants[name] = array
+        known = self._add("c", _type_of_array(array), array)
+        self.constants[known.name] = array
+        return known
+
+    def _add(self, prefix: str, type_: Type, array: Array | None = None) -> Known:
+        known = Known(self.name(prefix), type_, sizes_of(type_), array)
+        self.values[known.name] = known
         return known
 
     def lookup(self, name: str) -> Known:
@@ -228,12 +227,8 @@ def captures(node: NodeDraft) -> Iterable[str]:
         yield from (name for name in body.outputs if name not in body.values)
 
 
-def _infer_type(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
-    if type_ is not None:
-        return type_, sizes_of(type_)
-    if isinstance(contents, list):
-        return SequenceType(TensorType(from_numpy(contents[0].dtype))), None
-    return TensorType(from_numpy(contents.dtype), contents.shape), tuple(contents.shape)
+def _type_of_array(array: Array) -> Type:
+    return TensorType(from_numpy(array.dtype), array.shape)
 
 
 def _merge(found: list[Type | None], types: Sequence[Type | None] | None) -> list[Type | None]:

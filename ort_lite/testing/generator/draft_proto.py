@@ -53,11 +53,10 @@ def _input(known: Known, style: str) -> Any:
     """Declare an input. Vectors of integers always have numeric sizes, because axes and shapes depend on them."""
     from onnx import helper
 
-    if known.shape is None or style == "unranked":
-        counted = known.kind in ("int64", "int32") and known.shape is not None and len(known.shape) <= 1
-        return helper.make_value_info(known.name, type_proto(known.type, known.shape if counted else None))
-    counted = known.kind in ("int64", "int32") and len(known.shape) <= 1
     sizes = known.shape
+    counted = known.kind in ("int64", "int32") and sizes is not None and len(sizes) <= 1
+    if sizes is None or (style == "unranked" and not counted):
+        return helper.make_value_info(known.name, type_proto(known.type, None))
     dims: dict[str, list[Any]] = {
         "fixed": [*sizes],
         "shared": [f"n{n}" for n in sizes],

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
+from ort_lite.testing.generator.reduction.graphs import bodies, reads
+
 DOMAIN = "local"
 LONGEST = 5
 """The most nodes of a function."""
@@ -27,12 +29,12 @@ def outline(model: Any, rng: Random) -> bool:
     start = rng.randrange(len(nodes))
     chosen = nodes[start : start + rng.randint(1, LONGEST)]
     rest = [*nodes[:start], *nodes[start + len(chosen) :]]
-    read = {name for node in rest for name in names_read(node)} | {output.name for output in model.graph.output}
+    read = {name for node in rest for name in reads(node)} | {output.name for output in model.graph.output}
     outputs = [name for node in chosen for name in node.output if name in read]
     if not outputs or any(name in FOREIGN for node in chosen for name in _parts(node)):
         return False
     computed = {name for node in chosen for name in node.output}
-    inputs = [name for name in dict.fromkeys(name for node in chosen for name in names_read(node)) if name not in computed]
+    inputs = [name for name in dict.fromkeys(name for node in chosen for name in reads(node)) if name not in computed]
     call = _replace(model, chosen, inputs, outputs, rng)
     del model.graph.node[:]
     model.graph.node.extend([*nodes[:start], call, *nodes[start + len(chosen) :]])
@@ -44,8 +46,8 @@ def _replace(model: Any, chosen: Sequence[Any], inputs: Sequence[str], outputs: 
     from onnx import NodeProto, helper
 
     number = len(model.functions) + 1
-    bodies = [NodeProto.FromString(node.SerializeToString()) for node in chosen]
-    attributes = list(_references(bodies, rng))
+    inner = [NodeProto.FromString(node.SerializeToString()) for node in chosen]
+    attributes = list(_references(inner, rng))
     required: list[Any] = []
     defaults: list[Any] = []
     for attribute in attributes:
@@ -57,7 +59,7 @@ def _replace(model: Any, chosen: Sequence[Any], inputs: Sequence[str], outputs: 
             name,
             inputs,
             outputs,
-            bodies,
+            inner,
             [*model.opset_import, *([] if imports(model) else [helper.make_opsetid(DOMAIN, 1)])],
             [attribute.name for attribute in required],
             defaults,
@@ -99,22 +101,5 @@ def _references(nodes: Iterable[Any], rng: Random) -> Iterator[Any]:
 def _parts(node: Any) -> Iterator[str]:
     """List the operators and attributes of a node and of its bodies."""
     yield node.op_type
-    for attribute in node.attribute:
-        yield attribute.name
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from (name for inner in graph.node for name in _parts(inner))
-
-
-def names_read(node: Any) -> Iterator[str]:
-    """Return the names that a node and its bodies read from outside, each as often as it is read."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from _read_from_outside(graph)
-
-
-def _read_from_outside(graph: Any) -> Iterator[str]:
-    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    own |= {tensor.values.name for tensor in graph.sparse_initializer} | {name for node in graph.node for name in node.output}
-    yield from (name for node in graph.node for name in names_read(node) if name not in own)
-    yield from (output.name for output in graph.output if output.name not in own)
+    yield from (attribute.name for attribute in node.attribute)
+    yield from (name for body in bodies(node) for inner in body.node for name in _parts(inner))

@@ -36,6 +36,8 @@ MOSTLY_CONSTANT = 0.15
 """The share of steered models whose operands are mostly constants, so that nodes are computed before the run."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
+Covered = tuple[GenerationTarget, Mapping[str, Any]]
+"""A target of a node, and the node's attributes."""
 
 
 class GeneratedModel(Record, eq=False):
@@ -46,7 +48,7 @@ class GeneratedModel(Record, eq=False):
     model: Any
     """A ModelProto."""
     feeds: Mapping[str, Any]
-    covered: tuple[tuple[GenerationTarget, Mapping[str, Any]], ...]
+    covered: tuple[Covered, ...]
 
 
 class ModelGenerator:
@@ -87,7 +89,7 @@ class ModelGenerator:
         draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         if (operators or transforms) and rng.random() < MOSTLY_CONSTANT:
             draft.constant_share = 0.9
-        covered: list[tuple[GenerationTarget, Mapping[str, Any]]] = []
+        covered: list[Covered] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
         for position in range(length):
@@ -117,9 +119,7 @@ class ModelGenerator:
         names = {*(operators or ()), *(name for one in patterns if isinstance(one, Pattern) for name in one.op_types)}
         return [one for one in self.coverage.targets if one.operator in names] or None
 
-    def _extend(
-        self, draft: Draft, target: GenerationTarget, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
-    ) -> list[NodeDraft]:
+    def _extend(self, draft: Draft, target: GenerationTarget, rng: Random, covered: list[Covered]) -> list[NodeDraft]:
         """Append a node of the target and what its operands need, or nothing if the recipe fails."""
         for _ in range(ATTEMPTS):
             mark = draft.mark()
@@ -137,7 +137,7 @@ class ModelGenerator:
         draft: Draft,
         target: GenerationTarget,
         rng: Random,
-        covered: list[tuple[GenerationTarget, Mapping[str, Any]]],
+        covered: list[Covered],
         operands: Mapping[int, str] | None = None,
     ) -> None:
         """Append a node of the target by its recipe, with `operands` at their positions. Raises Rejected."""
@@ -148,7 +148,7 @@ class ModelGenerator:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        inner: list[tuple[GenerationTarget, Mapping[str, Any]]] = []
+        inner: list[Covered] = []
 
         def extend(body: Draft, count: int) -> None:
             for _ in range(count):
@@ -158,15 +158,13 @@ class ModelGenerator:
         draw.covered = inner
         return draw
 
-    def _take(self, draw: Draw, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]) -> None:
+    def _take(self, draw: Draw, covered: list[Covered]) -> None:
         target = draw.target
         call = self.recipes[target.domain, target.op_type](draw)
         draw.draft.append(target.op_type, call.inputs, call.attributes, call.outputs, target.domain, call.types)
         covered.extend([(target, call.attributes), *draw.covered])
 
-    def add_pattern(
-        self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
-    ) -> bool:
+    def add_pattern(self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[Covered]) -> bool:
         """Append the nodes of a pattern or chain, or nothing if its recipes choose other operands each time."""
 
         def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:

@@ -30,7 +30,7 @@ from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, 
 from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import default_sizes, dims_of, dims_of_feeds, feeds_of, lengths
-from ort_lite.tools.cli.printing import json_text, print_json, print_text
+from ort_lite.tools.cli.printing import json_text, many, print_json, print_text
 
 
 def main(arguments: Namespace) -> ExitStatus:
@@ -52,7 +52,7 @@ def _bench(arguments: Namespace) -> ExitStatus:
     name = cpu()[0]
     versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
     report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
-    heading = f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
+    heading = f"{name}, {many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
     say = _silent if arguments.json == "-" else _Said(heading)
     if arguments.candidates or arguments.calibrate:
         report |= _candidates(arguments, cases, say)
@@ -87,7 +87,7 @@ class _Said:
 
 
 def _silent(text: object) -> None:
-    """Return True for --json -, which prints nothing else."""
+    """Print nothing, for --json -, which prints JSON alone."""
 
 
 def _cases(arguments: Namespace) -> dict[str, Model]:
@@ -109,10 +109,7 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
         return {path.name: str(path)}
     if arguments.nodes:
         raise InvalidArgument(f"--nodes: {path} is a folder, expected one model")
-    found: dict[str, Model] = {file.relative_to(path).as_posix(): str(file) for file in sorted(path.rglob("*.onnx"))}
-    if not found:
-        raise InvalidArgument(f"{path}: no file in it ends in .onnx")
-    return found
+    return {Path(file).relative_to(path).as_posix(): file for file in session_arguments.model_paths([str(path)])}
 
 
 # Times
@@ -187,7 +184,7 @@ def lines(result: Result, rival: str) -> Iterator[str]:
     if result.noisy:
         yield f"  noise: {rival} is {abs((result.noise or 1) - 1):.0%} off from itself; the ratio is no better known than that"
     for runtime, load in [*result.runs.items(), *result.loads.items()]:
-        yield f"  {_many(load.callers, 'caller')}, {runtime}: {load}"
+        yield f"  {many(load.callers, 'caller')}, {runtime}: {load}"
     yield from (f"  results differ: {line}" for line in result.differences)
 
 
@@ -210,9 +207,7 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
     ((_, source),) = cases.items()
-    with InferenceSession(
-        source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
-    ) as session:
+    with session_arguments.session(arguments, source) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
     limits = peaks(target=session_arguments.options(arguments).config("ort_lite.target", "host"))
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
@@ -245,7 +240,7 @@ def _candidates(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> d
         known, measured = read_factors(target), factors_of([row for rows in found.values() for row in rows])
         report["factors"] = known | {name: known.get(name, 1.0) * factor for name, factor in measured.items()}
         write_factors(target, report["factors"])
-        say(f"stored {_many(len(report['factors']), 'factor')} of predicted costs for later sessions with {target.name}")
+        say(f"stored {many(len(report['factors']), 'factor')} of predicted costs for later sessions with {target.name}")
     return report
 
 
@@ -256,7 +251,3 @@ def _pinned_session(arguments: Namespace, source: Model, sizes: Mapping[str, int
     if pins:
         options.add_session_config_entry("ort_lite.kernels", json.dumps(dict(pins)))
     return InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

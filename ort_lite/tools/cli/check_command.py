@@ -17,7 +17,7 @@ from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
-from ort_lite.tools.cli.printing import print_json, print_text
+from ort_lite.tools.cli.printing import many, print_json, print_text
 
 
 def main(arguments: Namespace) -> int:
@@ -72,5 +72,4 @@ def _format_result(name: str, problems: list[str], counts: dict[str, Any]) -> st
         count = f"{len(problems)} {'thing stops' if len(problems) == 1 else 'things stop'} it"
         return "\n".join([f"{name} does not run: {count}", *(f"  {problem}" for problem in problems)])
     where = ", ".join(f"{count} on {provider}" for provider, count in counts.items())
-    total = sum(counts.values())
-    return f"{name} runs: {total} node{'' if total == 1 else 's'}, {where or 'none of which anybody has to run'}"
+    return f"{name} runs: {many(sum(counts.values()), 'node')}, {where or 'none of which anybody has to run'}"

@@ -9,7 +9,7 @@ from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of, free_sizes
-from ort_lite.tools.cli.printing import print_json, print_table, print_text
+from ort_lite.tools.cli.printing import many, print_json, print_table, print_text
 from ort_lite.tools.coverage import CoverageGap, CoverageReport, ModelCoverage, coverage_of
 from ort_lite.tools.coverage.coverage_page import page, summarize
 from ort_lite.tools.coverage.coverage_report import Sums
@@ -45,8 +45,7 @@ def _summary(found: CoverageReport) -> Iterator[str]:
     yield summarize("On the device", on, whole)
     yield summarize("Off the device", off, whole)
     if found.models_on_cpu:
-        count = len(found.models_on_cpu)
-        yield f"The device could not run {count} model{'' if count == 1 else 's'}; their times are the CPU provider's."
+        yield f"The device could not run {many(len(found.models_on_cpu), 'model')}; their times are the CPU provider's."
 
 
 def _show(found: CoverageReport, top: int) -> None:

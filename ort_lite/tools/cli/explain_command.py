@@ -4,7 +4,6 @@ time went.
 
 from argparse import Namespace
 
-from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.options.config_keys import CREATION_TRACE
 from ort_lite.session.creation import COLUMNS
 from ort_lite.tools.cli import session_arguments
@@ -16,7 +15,7 @@ def main(arguments: Namespace) -> None:
     options = session_arguments.options(arguments)
     if arguments.trace:
         options.add_session_config_entry(CREATION_TRACE, "1")
-    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
+    with session_arguments.session(arguments, arguments.model, options) as session:
         trace = session.creation_trace if arguments.trace else None
         if trace is None:
             found = session.explain(kernels=arguments.kernels)

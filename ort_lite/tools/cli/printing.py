@@ -41,6 +41,11 @@ def print_text(text: object) -> None:
     console().print(Text(str(text)), soft_wrap=True)
 
 
+def many(count: int, what: str) -> str:
+    """Return a number of things, as in "1 node" or "2 nodes"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def print_json(command: str, data: Mapping[str, Any]) -> None:
     """Print the result of a command as JSON."""
     print_text(json_text(command, data))

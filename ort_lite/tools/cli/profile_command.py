@@ -5,9 +5,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import InvalidArgument
-from ort_lite.options.options import SessionOptions
 from ort_lite.record import asdict
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import row_of, show
@@ -24,7 +23,7 @@ def main(arguments: Namespace) -> None:
         raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
     arguments.threads = arguments.threads or cores()
     options = session_arguments.options(arguments)
-    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
+    with session_arguments.session(arguments, arguments.model, options) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         found = profile(session, feeds, arguments.seconds)
     if arguments.trace:
@@ -46,7 +45,7 @@ def main(arguments: Namespace) -> None:
 def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str, Any]) -> None:
     """Write a trace of a new session: its creation, a first run that plans memory, and the next run."""
     options.enable_profiling, options.profile_file_prefix = True, arguments.trace
-    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
+    with session_arguments.session(arguments, arguments.model, options) as session:
         for _ in range(2):
             session.run(None, feeds)
         os.replace(session.end_profiling(), arguments.trace)

@@ -3,6 +3,7 @@
 import os
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,7 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json("run", {"seconds": seconds, "providers": session.get_providers(), "outputs": rows})
         return
-    columns = ("output", "type", "shape", "min", "mean", "max", "first")
-    print_table(columns, ([_text(row.get(column, "")) for column in columns] for row in rows), columns[3:6])
+    print_summaries(("output",), rows)
     print_text(f"{seconds * 1e3:.3f} ms, the first run, on {', '.join(session.get_providers())}")
 
 
@@ -41,7 +41,7 @@ def _session(arguments: Namespace) -> InferenceSession:
     options = session_arguments.options(arguments)
     if arguments.trace:
         options.enable_profiling, options.profile_file_prefix = True, arguments.trace
-    return InferenceSession(arguments.model, options, session_arguments.providers(arguments))
+    return session_arguments.session(arguments, arguments.model, options)
 
 
 def summary(result: Any) -> dict[str, Any]:
@@ -56,5 +56,13 @@ def summary(result: Any) -> dict[str, Any]:
     return found | {"first": ", ".join(map(str, result.reshape(-1)[:4].tolist()))}
 
 
-def _text(value: Any) -> str:
+def print_summaries(first: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table of what `summary` returns, behind the columns in `first`."""
+    columns = (*first, "type", "shape", "min", "mean", "max", "first")
+    cells = ([text_of(row.get(column, "")) for column in columns] for row in rows)
+    print_table(columns, cells, ("offset", "min", "mean", "max"))
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a fact in a summary."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -48,6 +48,7 @@ def model_paths(given: Sequence[str]) -> Iterator[str]:
         yield from map(str, found)
 
 
-def session(arguments: Namespace, model: str | bytes) -> InferenceSession:
-    """Create the session that the arguments ask for."""
-    return InferenceSession(model, options(arguments), providers=providers(arguments))
+def session(arguments: Namespace, model: str | bytes, changed: SessionOptions | None = None) -> InferenceSession:
+    """Create the session that the arguments ask for. `changed` are its options if a command sets more than the arguments do."""
+    made = options(arguments) if changed is None else changed
+    return InferenceSession(model, made, providers=providers(arguments))

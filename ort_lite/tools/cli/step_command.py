@@ -7,7 +7,7 @@ from ort_lite.errors import InvalidArgument, hint
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.cli.run_command import summary
+from ort_lite.tools.cli.run_command import print_summaries, summary
 from ort_lite.tools.machine import Machine, StepRecord
 
 
@@ -36,8 +36,7 @@ def main(arguments: Namespace) -> None:
         f"{machine.position} of {len(machine)} instructions in {machine.state.N:,} bytes; G has {len(machine.state.G)} nodes"
     )
     if tensors:
-        shown = ("tensor", "is", "offset", "type", "shape", "min", "mean", "max", "first")
-        print_table(shown, ([_text(row.get(column, "")) for column in shown] for row in tensors), ["offset", *shown[5:8]])
+        print_summaries(("tensor", "is", "offset"), tensors)
 
 
 def _check_node(machine: Machine, name: str) -> None:
@@ -56,7 +55,3 @@ def _tensors(machine: Machine, record: StepRecord) -> list[dict[str, Any]]:
         for kind, names in (("read", record.reads), ("written", record.writes))
         for name in names
     ]
-
-
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
 from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
@@ -14,7 +13,7 @@ from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
+from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare_all
 from ort_lite.tools.verify.settings import Verification
 from ort_lite.tools.verify.verification_report import VerificationReport
 from ort_lite.tools.verify.verify import keeping
@@ -32,7 +31,7 @@ def main(arguments: Namespace) -> int:
 
 def _partitions(arguments: Namespace) -> None:
     options = keeping(session_arguments.options(arguments))
-    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
+    with session_arguments.session(arguments, arguments.model, options) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
             with ProgressLine("comparing the partitions"):
@@ -63,12 +62,7 @@ def _outputs(arguments: Namespace) -> int:
             ) from error
         got = session.run(None, feeds)
         names = [arg.name for arg in session.get_outputs()]
-    tolerances = _tolerances(arguments)
-    reports = [
-        report
-        for name, ours, theirs in zip(names, got, expected, strict=True)
-        for report in compare(name, ours, theirs, lambda dtype: tolerances(str(dtype)))
-    ]
+    reports = compare_all(names, got, expected, _tolerances(arguments))
     all_ok = all(report.ok for report in reports)
     if arguments.json:
         outputs = [report.as_dict() for report in reports]

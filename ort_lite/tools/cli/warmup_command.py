@@ -10,7 +10,7 @@ from ort_lite.native.progress import Reported, piece
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
-from ort_lite.tools.cli.printing import print_json, print_text
+from ort_lite.tools.cli.printing import many, print_json, print_text
 
 _TARGET = "ort_lite.target"
 
@@ -48,7 +48,7 @@ def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str
 
 def _line(result: dict[str, Any]) -> str:
     where = f"{result['model']}{' for ' + result['target'] if 'target' in result else ''}"
-    compiled = f"{result['kernels']} kernel{'' if result['kernels'] == 1 else 's'} compiled"
+    compiled = f"{many(result['kernels'], 'kernel')} compiled"
     if "error" in result:
         return f"{where}: {result['error'].splitlines()[0]} ({compiled})"
     return f"{where}: warm after {result['seconds']:.2f} s, {compiled}"

@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
-from ort_lite.tools.cli.run_command import summary
+from ort_lite.tools.cli.run_command import summary, text_of
 from ort_lite.tools.playground.jobs import PlaygroundJob
 from ort_lite.tools.playground.playground_request import PlaygroundRequest
 
@@ -50,4 +50,4 @@ def _run(job: PlaygroundJob, request: PlaygroundRequest, session: InferenceSessi
 
 def _texts(row: Mapping[str, Any]) -> dict[str, str]:
     """Replace NaN and infinities, which JSON does not have, by texts."""
-    return {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in row.items()}
+    return {name: text_of(value) for name, value in row.items()}

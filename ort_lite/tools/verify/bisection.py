@@ -12,7 +12,7 @@ from ort_lite.errors import RunTerminated, format_error
 from ort_lite.execute.guard import close, guard_partition
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
-from ort_lite.tools.verify.compare import TensorReport, compare
+from ort_lite.tools.verify.compare import TensorReport, compare_all
 from ort_lite.tools.verify.reference import Reference, part_of, suspend_watch
 from ort_lite.tools.verify.settings import Verification
 from ort_lite.tools.verify.verification_report import Culprit
@@ -102,11 +102,9 @@ class _Bisection:
             finally:
                 close(function)
             got = self.reference.to_host(part, part.outputs, results)
-        pairs = ((value, result) for value, result in zip(part.outputs, got, strict=True))
-        found = (
-            one for value, x in pairs for one in compare(value.name, x, self.values[value], self.checks.tolerance) if not one.ok
-        )
-        return next(found, None)
+        names, expected = (v.name for v in part.outputs), (self.values[v] for v in part.outputs)
+        reports = compare_all(names, got, expected, self.checks.tolerance)
+        return next((one for one in reports if not one.ok), None)
 
 
 def _culprit(node: Node, how: str, tensor: TensorReport) -> Culprit:

@@ -1,7 +1,7 @@
 """Comparison of two results for one tensor: how far apart they are, where, and whether the difference is allowed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,12 @@ def compare(name: str, got: Any, expected: Any, tolerance_of: Any) -> list[Tenso
     if got is None or expected is None:
         return [TensorReport(name, "optional", mismatch="is None on one side alone")]
     return [_tensors(name, np.asarray(got), np.asarray(expected), tolerance_of)]
+
+
+def compare_all(names: Iterable[str], got: Iterable[Any], expected: Iterable[Any], tolerance_of: Any) -> list[TensorReport]:
+    """Return the reports on several tensors, each as `compare` returns them."""
+    trios = zip(names, got, expected, strict=True)
+    return [report for trio in trios for report in compare(*trio, tolerance_of)]
 
 
 def _tensors(name: str, got: Array, expected: Array, tolerance_of: Any) -> TensorReport:

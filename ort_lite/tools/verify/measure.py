@@ -8,7 +8,7 @@ from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guard_partition
-from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.load.source import ModelSource
@@ -21,6 +21,7 @@ from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, Graph
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.tools.verify.reference import Reference, part_of
+from ort_lite.tools.view.node_times import dims_of
 from ort_lite.transform.contract import all_graphs
 
 
@@ -51,15 +52,8 @@ def measure_costs(
         nodes[label] = {name: found - launch for name, found in seconds.items()}
         if seconds:
             overheads[label] = Overhead(launch, *stand.moving(provider))
-    return CostModel(nodes, overheads, dims=_dims(loaded.graph.inputs, inputs))
-
-
-def _dims(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
-    """Return the sizes of the free dimensions in this feed."""
-    pairs = [
-        pair for value, array in zip(values, arrays, strict=True) for pair in zip(value.shape or (), array.shape, strict=False)
-    ]
-    return {str(dim): size for dim, size in pairs if not isinstance(dim, int)}
+    named = {value.name: array for value, array in zip(loaded.graph.inputs, inputs, strict=True)}
+    return CostModel(nodes, overheads, dims=dims_of(loaded.graph.inputs, named))
 
 
 class _Stand:

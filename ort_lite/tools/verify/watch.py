@@ -15,7 +15,7 @@ from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.session.prepare import Prepared
 from ort_lite.tools.verify.bisection import first_bad
-from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
+from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare_all
 from ort_lite.tools.verify.reference import Reference, why_not
 from ort_lite.tools.verify.settings import Verification, settings
 from ort_lite.tools.verify.verification_report import PartitionReport, VerificationReport
@@ -136,8 +136,7 @@ class _Watch:
         if not why:
             tensors += _find_writes(partition, given, reference.to_host(partition, partition.inputs, inputs))
             got = reference.to_host(partition, partition.outputs, results)
-            pairs = zip(partition.outputs, got, expected, strict=True)
-            tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
+            tensors += compare_all((value.name for value in partition.outputs), got, expected, checks.tolerance)
         known = self._found.get(partition.name, _unseen(partition, path))
         made = known.replace(calls=known.calls + 1, skipped=known.skipped or why, tensors=_merge(known.tensors, tensors))
         if not made.ok and known.ok and checks.bisect:
@@ -156,9 +155,8 @@ class _Watch:
 
 def _find_writes(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
     """Report the inputs that the partition changed."""
-    pairs = zip(partition.inputs, now, before, strict=True)
-    found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
-    return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found]
+    found = compare_all((value.name for value in partition.inputs), now, before, lambda dtype: Tolerance())
+    return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found if not one.ok]
 
 
 def _unseen(partition: Partition, path: str) -> PartitionReport:

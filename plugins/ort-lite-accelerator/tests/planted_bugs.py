@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import prod
-from time import sleep
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,6 +148,19 @@ def kernel_bug(check: str, *operators: str, kernel: str = "") -> Callable[[Calla
 
     def noted(change: Callable[..., Any]) -> None:
         BUGS[change.__name__] = Bug(check, operators, lambda patch: change_kernel(patch, kernel or operators[0], change))
+
+    return noted
+
+
+def bug_in(owner: Any, name: str, check: str, *operators: str) -> Callable[[Callable[..., Any]], None]:
+    """As `bug`, for a function in the place of `owner.name`; its first argument is the right one."""
+
+    def noted(call: Callable[..., Any]) -> None:
+        def plant(patch: pytest.MonkeyPatch) -> None:
+            right = getattr(owner, name)
+            patch.setattr(owner, name, lambda *given: call(right, *given))
+
+        BUGS[call.__name__] = Bug(check, operators, plant)
 
     return noted
 
@@ -295,10 +307,9 @@ def windows_of_three_at_least(right: Any, stream: CardStream, s: Any, x: Array, 
     return right(stream, s, x, *xs)
 
 
-@bug("attributes", "MaxPool")
-def maxima_padded_with_zeros(patch: pytest.MonkeyPatch) -> None:
-    windows = kernels._windows
-    patch.setattr(kernels, "_windows", lambda image, s, fill: windows(image, s, 0))
+@bug_in(kernels, "_windows", "attributes", "MaxPool")
+def maxima_padded_with_zeros(right: Any, image: Array, s: Any, fill: float) -> Any:
+    return right(image, s, 0)
 
 
 @bug("numbers", "Add")
@@ -321,21 +332,16 @@ def relu_before_the_fused_sum(right: Any, stream: CardStream, s: Any, x: Array, 
     return y if z is None else y + z
 
 
-@bug("graphs", "Conv", "Relu", "Add")
-def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
+@bug_in(provider, "compile_program", "graphs", "Conv", "Relu", "Add")
+def other_readers_get_the_fused_value(right: Any, partition: Any) -> CardProgram:
     """A peephole in the compiler: Relu moves into the Conv before it, whoever else reads that."""
-    right = program.compile_program
-
-    def peephole(partition: Any) -> CardProgram:
-        made = right(partition)
-        by_result = {row.result: row for row in made.instructions}
-        for row in made.instructions:
-            before = by_result.get(row.operands[0])
-            if row.kernel == "Relu" and before is not None and before.kernel == "Conv":
-                before.settings["relu"] = 1
-        return made
-
-    patch.setattr(provider, "compile_program", peephole)
+    made: CardProgram = right(partition)
+    by_result = {row.result: row for row in made.instructions}
+    for row in made.instructions:
+        before = by_result.get(row.operands[0])
+        if row.kernel == "Relu" and before is not None and before.kernel == "Conv":
+            before.settings["relu"] = 1
+    return made
 
 
 @kernel_bug("graphs", "MatMul", "Add", kernel="Gemm")
@@ -358,23 +364,17 @@ def pads_of_channels_last_in_the_other_order(right: Any, stream: CardStream, s: 
     return right(stream, {**s, "pads": pads} if s["last"] else s, x)
 
 
-@bug("graphs", "Relu", "Mul", "Add")
-def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable._submit_program
-    patch.setattr(CardExecutable, "_submit_program", lambda self, *given: right(self, *given)[::-1])
+@bug_in(CardExecutable, "_submit_program", "graphs", "Relu", "Mul", "Add")
+def outputs_in_the_order_of_the_nodes_reversed(right: Call, self: Any, *given: Any) -> Cards:
+    return right(self, *given)[::-1]
 
 
-@bug("constants", "Add", "MatMul")
-def constants_transposed(patch: pytest.MonkeyPatch) -> None:
-    right = program._Numbers.operand
-
-    def turned(self: Any, node: Node, position: int) -> int:
-        known = right(self, node, position)
-        if known in self.constants and self.constants[known].ndim > 1:
-            self.constants[known] = self.constants[known] * 0
-        return known
-
-    patch.setattr(program._Numbers, "operand", turned)
+@bug_in(program._Numbers, "operand", "constants", "Add", "MatMul")
+def constants_transposed(right: Any, self: Any, node: Node, position: int) -> Any:
+    known = right(self, node, position)
+    if known in self.constants and self.constants[known].ndim > 1:
+        self.constants[known] = self.constants[known] * 0
+    return known
 
 
 # Sizes
@@ -402,10 +402,9 @@ def one_shape_for_ever(right: Call, self: Any, inputs: Cards, chunks: Chunks, st
 # States and threads
 
 
-@bug("handles", "Conv", "Relu")
-def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.create_state
-    patch.setattr(CardExecutable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
+@bug_in(CardExecutable, "create_state", "handles", "Conv", "Relu")
+def one_state_for_all_threads(right: Any, self: Any) -> Any:
+    return self.__dict__.setdefault("stream", right(self))
 
 
 def _at_once(queue: CardQueue, call: Callable[[], object], after: Sequence[CardWork] = ()) -> CardWork:
@@ -464,14 +463,11 @@ def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
 # Memory
 
 
-@bug("allocator", "MatMul")
-def never_freed(patch: pytest.MonkeyPatch) -> None:
-    def kept(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
-        on_card(made)[...] = array
-        return made
-
-    patch.setattr(program, "store", kept)
+@bug_in(program, "store", "allocator", "MatMul")
+def never_freed(right: Any, array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+    made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+    on_card(made)[...] = array
+    return made
 
 
 def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
@@ -480,73 +476,50 @@ def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
         arena.free(chunk)
 
 
-@bug("allocator", "MatMul")
-def freed_twice(patch: pytest.MonkeyPatch) -> None:
-    def again(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
-        weakref.finalize(made, _free_twice, arena, made.memory).atexit = False
-        on_card(made)[...] = array
-        return made
-
-    patch.setattr(program, "store", again)
+@bug_in(program, "store", "allocator", "MatMul")
+def freed_twice(right: Any, array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+    made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+    weakref.finalize(made, _free_twice, arena, made.memory).atexit = False
+    on_card(made)[...] = array
+    return made
 
 
-@bug("claims", "MatMul")
-def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
-    def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        chunk = arena.allocate(max(array.nbytes - 1, 0))
-        made = CardTensor(chunk, array.dtype, array.shape)
-        weakref.finalize(made, arena.free, chunk).atexit = False
-        on_card(made)[...] = array
-        return made
-
-    patch.setattr(program, "store", short)
+@bug_in(program, "store", "claims", "MatMul")
+def a_byte_too_few(right: Any, array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+    chunk = arena.allocate(max(array.nbytes - 1, 0))
+    made = CardTensor(chunk, array.dtype, array.shape)
+    weakref.finalize(made, arena.free, chunk).atexit = False
+    on_card(made)[...] = array
+    return made
 
 
-@bug("transfer", "Relu")
-def two_values_in_one_place(patch: pytest.MonkeyPatch) -> None:
-    right = ArenaAllocator.allocate
-
-    def early(self: ArenaAllocator, nbytes: int) -> Any:
-        chunk = right(self, nbytes)
-        chunk.offset = chunk.offset // 512 * 512
-        return chunk
-
-    patch.setattr(ArenaAllocator, "allocate", early)
+@bug_in(ArenaAllocator, "allocate", "transfer", "Relu")
+def two_values_in_one_place(right: Any, self: ArenaAllocator, nbytes: int) -> Any:
+    chunk = right(self, nbytes)
+    chunk.offset = chunk.offset // 512 * 512
+    return chunk
 
 
-@bug("transfer", "Relu")
-def copy_into_ignores_the_offset(patch: pytest.MonkeyPatch) -> None:
-    def into(self: Any, value: Array, source: Any, destination: Any, chunk: Any) -> CardTensor:
-        np.ndarray(value.shape, value.dtype, chunk.region._bytes)[...] = value
-        return CardTensor(chunk, value.dtype, value.shape)
-
-    patch.setattr(CardTransfer, "copy_into", into)
+@bug_in(CardTransfer, "copy_into", "transfer", "Relu")
+def copy_into_ignores_the_offset(right: Any, self: Any, value: Array, source: Any, destination: Any, chunk: Any) -> CardTensor:
+    np.ndarray(value.shape, value.dtype, chunk.region._bytes)[...] = value
+    return CardTensor(chunk, value.dtype, value.shape)
 
 
-@bug("transfer", "Relu")
-def copy_ignores_strides(patch: pytest.MonkeyPatch) -> None:
-    def flat(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        return store(array.ravel("K").reshape(array.shape), arena, given)
-
-    patch.setattr(memory, "store", flat)
+@bug_in(memory, "store", "transfer", "Relu")
+def copy_ignores_strides(right: Any, array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Any:
+    return right(array.ravel("K").reshape(array.shape), arena, given)
 
 
-@bug("transfer", "Relu")
-def what_comes_back_is_the_cards_own_memory(patch: pytest.MonkeyPatch) -> None:
-    right = CardTransfer.copy
-    patch.setattr(CardTransfer, "copy", lambda self, v, a, b: on_card(v) if isinstance(v, CardTensor) else right(self, v, a, b))
+@bug_in(CardTransfer, "copy", "transfer", "Relu")
+def what_comes_back_is_the_cards_own_memory(right: Any, self: Any, value: Any, source: Any, destination: Any) -> Any:
+    return on_card(value) if isinstance(value, CardTensor) else right(self, value, source, destination)
 
 
-@bug("transfer", "Relu")
-def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
-    right = CardTransfer.copy
-
-    def single(self: Any, value: Any, source: Any, destination: Any) -> Any:
-        made = right(self, value, source, destination)
-        return np.atleast_1d(made) if isinstance(made, np.ndarray) else made
-
-    patch.setattr(CardTransfer, "copy", single)
+@bug_in(CardTransfer, "copy", "transfer", "Relu")
+def types_lost_on_the_way(right: Any, self: Any, value: Any, source: Any, destination: Any) -> Any:
+    made = right(self, value, source, destination)
+    return np.atleast_1d(made) if isinstance(made, np.ndarray) else made
 
 
 @call_bug("handles", "Flatten", "Reshape")
@@ -577,17 +550,12 @@ def indices_counted_from_the_front_where_they_are(patch: pytest.MonkeyPatch) -> 
     return type("Trusting", (AcceleratorExecutionProvider,), {"writes_no_input": True})
 
 
-@bug("handles", "Shape", "Relu")
-def host_values_until_it_is_asked_again(patch: pytest.MonkeyPatch) -> None:
-    right = AcceleratorExecutionProvider.host_values
-
-    def once(self: Any, partition: Any) -> Any:
-        asked = self.__dict__.setdefault("asked", set())
-        known = partition.nodes in asked
-        asked.add(partition.nodes)
-        return [] if known else right(self, partition)
-
-    patch.setattr(AcceleratorExecutionProvider, "host_values", once)
+@bug_in(AcceleratorExecutionProvider, "host_values", "handles", "Shape", "Relu")
+def host_values_until_it_is_asked_again(right: Any, self: Any, partition: Any) -> Any:
+    asked = self.__dict__.setdefault("asked", set())
+    known = partition.nodes in asked
+    asked.add(partition.nodes)
+    return [] if known else right(self, partition)
 
 
 @call_bug("handles", "Relu")
@@ -596,88 +564,64 @@ def an_input_returned(right: Call, self: Any, inputs: Cards, chunks: Chunks, sta
     return [inputs[0]]
 
 
-@bug("donations", "Add", "Relu")
-def a_donated_input_that_goes_before_its_result(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.call_donating
-
-    def result_without_its_owner(self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Cards:
-        made: Cards = [*right(self, inputs, donated, state)]
-        return [CardTensor(y.memory, y.dtype, y.shape) if any(y is x for x in inputs) else y for y in made]
-
-    patch.setattr(CardExecutable, "call_donating", result_without_its_owner)
+@bug_in(CardExecutable, "call_donating", "donations", "Add", "Relu")
+def a_donated_input_that_goes_before_its_result(
+    right: Call, self: Any, inputs: Cards, donated: frozenset[int], state: CardStream
+) -> Cards:
+    made: Cards = [*right(self, inputs, donated, state)]
+    return [CardTensor(y.memory, y.dtype, y.shape) if any(y is x for x in inputs) else y for y in made]
 
 
-@bug("donations", "Add")
-def inputs_overwritten_that_are_not_donated(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.call_donating
-
-    def greedy(self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Cards:
-        return right(self, inputs, frozenset(range(len(inputs))), state)
-
-    patch.setattr(CardExecutable, "call_donating", greedy)
+@bug_in(CardExecutable, "call_donating", "donations", "Add")
+def inputs_overwritten_that_are_not_donated(
+    right: Call, self: Any, inputs: Cards, donated: frozenset[int], state: CardStream
+) -> Cards:
+    return right(self, inputs, frozenset(range(len(inputs))), state)
 
 
-@bug("donations", "Add", "Mul", "Relu")
-def donated_inputs_overwritten_before_their_last_reader(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable._store_result
-
-    def any_operand(
-        self: Any, one: Any, y: Array, donated: frozenset[int], values: Mapping[int, CardTensor], chunk: Chunk | None
-    ) -> CardTensor | Array:
-        place = next((values[k] for k in one.operands if k in donated and values[k].shape == y.shape), None)
-        if place is None or one.kernel not in program.ELEMENTWISE:
-            return right(self, one, y, donated, values, chunk)
-        memory.view(place)[...] = y
-        return place
-
-    patch.setattr(CardExecutable, "_store_result", any_operand)
+@bug_in(CardExecutable, "_store_result", "donations", "Add", "Mul", "Relu")
+def donated_inputs_overwritten_before_their_last_reader(
+    right: Any, self: Any, one: Any, y: Array, donated: frozenset[int], values: Mapping[int, CardTensor], chunk: Chunk | None
+) -> Any:
+    place = next((values[k] for k in one.operands if k in donated and values[k].shape == y.shape), None)
+    if place is None or one.kernel not in program.ELEMENTWISE:
+        return right(self, one, y, donated, values, chunk)
+    memory.view(place)[...] = y
+    return place
 
 
-@bug("donations", "Add", "Relu")
-def aliases_that_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CardExecutable, "call_donating", lambda self, inputs, donated, state: self(inputs, state))
+@bug_in(CardExecutable, "call_donating", "donations", "Add", "Relu")
+def aliases_that_are_not_kept(right: Call, self: Any, inputs: Cards, donated: frozenset[int], state: CardStream) -> Any:
+    return self(inputs, state)
 
 
-@bug("replay", "Add", "Relu")
-def a_recording_of_contents(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.record_steps
-
-    def copied(self: Any, *given: Any) -> Any:
-        steps, tensors = right(self, *given)
-        return [(one, [None if x is None else x.copy() for x in operands], y) for one, operands, y in steps], tensors
-
-    patch.setattr(CardExecutable, "record_steps", copied)
+@bug_in(CardExecutable, "record_steps", "replay", "Add", "Relu")
+def a_recording_of_contents(right: Any, self: Any, *given: Any) -> Any:
+    steps, tensors = right(self, *given)
+    return [(one, [None if x is None else x.copy() for x in operands], y) for one, operands, y in steps], tensors
 
 
-@bug("replay", "Relu")
-def a_recording_that_writes_elsewhere(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.record_steps
-
-    def elsewhere(self: Any, *given: Any) -> Any:
-        steps, tensors = right(self, *given)
-        return [(one, operands, y.copy()) for one, operands, y in steps], tensors
-
-    patch.setattr(CardExecutable, "record_steps", elsewhere)
+@bug_in(CardExecutable, "record_steps", "replay", "Relu")
+def a_recording_that_writes_elsewhere(right: Any, self: Any, *given: Any) -> Any:
+    steps, tensors = right(self, *given)
+    return [(one, operands, y.copy()) for one, operands, y in steps], tensors
 
 
-@bug("replay", "Add", "Mul", "Relu")
-def intermediate_results_that_a_recording_does_not_keep(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.record_steps
-    patch.setattr(CardExecutable, "record_steps", lambda self, *given: (right(self, *given)[0], []))
+@bug_in(CardExecutable, "record_steps", "replay", "Add", "Mul", "Relu")
+def intermediate_results_that_a_recording_does_not_keep(right: Any, self: Any, *given: Any) -> Any:
+    return right(self, *given)[0], []
 
 
-@bug("handles", "Relu", "Mul", "Add")
-def results_in_each_others_memory(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.into_memory
-    patch.setattr(CardExecutable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks[::-1], state))
+@bug_in(CardExecutable, "into_memory", "handles", "Relu", "Mul", "Add")
+def results_in_each_others_memory(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
+    return right(self, inputs, chunks[::-1], state)
 
 
-@bug("handles", "Relu")
-def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> None:
-    def off(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
-        return store(array if given is None else array + 1, arena, given)
-
-    patch.setattr(program, "store", off)
+@bug_in(program, "store", "handles", "Relu")
+def results_are_others_in_memory_that_is_given(
+    right: Any, array: Array, arena: ArenaAllocator, given: Chunk | None = None
+) -> Any:
+    return right(array if given is None else array + 1, arena, given)
 
 
 @call_bug("caches", "MatMul", "Relu")
@@ -756,7 +700,7 @@ def inputs_copied_when_the_card_gets_to_them(patch: pytest.MonkeyPatch) -> None:
         return made
 
     patch.setattr(CardTransfer, "copy_into", late)
-    patch.setattr(CardQueue, "launch", lambda self: sleep(0.002))
+    patch.setattr(CardQueue, "launch", lambda self: time.sleep(0.002))
 
 
 @bug("events", "Conv", "Relu")
@@ -794,25 +738,16 @@ def completion_that_is_never_known(patch: pytest.MonkeyPatch) -> None:
 # Saved programs
 
 
-@bug("saved", "Conv", "Gemm", "Relu")
-def constants_not_saved(patch: pytest.MonkeyPatch) -> None:
-    def empty(self: Any) -> bytes:
-        made: bytes = self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()
-        return made
-
-    patch.setattr(CardExecutable, "to_bytes", empty)
+@bug_in(CardExecutable, "to_bytes", "saved", "Conv", "Gemm", "Relu")
+def constants_not_saved(right: Any, self: Any) -> Any:
+    return self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()
 
 
-@bug("saved", "Gemm", "Relu")
-def attributes_saved_as_whole_numbers(patch: pytest.MonkeyPatch) -> None:
-    right = CardProgram.to_bytes
-
-    def rounded(self: CardProgram) -> bytes:
-        whole = [{k: int(v) if isinstance(v, float) else v for k, v in row.settings.items()} for row in self.instructions]
-        rows = [row._replace(settings=s) for row, s in zip(self.instructions, whole, strict=True)]
-        return right(self._replace(instructions=rows))
-
-    patch.setattr(CardProgram, "to_bytes", rounded)
+@bug_in(CardProgram, "to_bytes", "saved", "Gemm", "Relu")
+def attributes_saved_as_whole_numbers(right: Any, self: CardProgram) -> Any:
+    whole = [{k: int(v) if isinstance(v, float) else v for k, v in row.settings.items()} for row in self.instructions]
+    rows = [row._replace(settings=s) for row, s in zip(self.instructions, whole, strict=True)]
+    return right(self._replace(instructions=rows))
 
 
 @bug("saved", "Relu")
@@ -820,13 +755,9 @@ def versions_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AcceleratorExecutionProvider, "check_compatibility", lambda self, saved: None)
 
 
-@bug("saved", "Relu")
-def versions_compared_by_their_first_word(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        AcceleratorExecutionProvider,
-        "check_compatibility",
-        lambda self, saved: None if saved.startswith("npu") else "of another",
-    )
+@bug_in(AcceleratorExecutionProvider, "check_compatibility", "saved", "Relu")
+def versions_compared_by_their_first_word(right: Any, self: Any, saved: str) -> str | None:
+    return None if saved.startswith("npu") else "of another"
 
 
 @bug("saved", "Relu")
@@ -866,16 +797,14 @@ def moves_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CardTransfer, "move", lambda self, source, destination: None)
 
 
-@bug("memories", "Relu")
-def moves_after_the_operator(patch: pytest.MonkeyPatch) -> None:
-    real = planned.PlannedExecutable._move
-    patch.setattr(planned.PlannedExecutable, "_move", lambda self, places, step: real(self, places, step - 1))
+@bug_in(planned.PlannedExecutable, "_move", "memories", "Relu")
+def moves_after_the_operator(right: Any, self: Any, places: Any, step: int) -> None:
+    right(self, places, step - 1)
 
 
-@bug("memories", "Relu")
-def moves_the_other_way(patch: pytest.MonkeyPatch) -> None:
-    real = CardTransfer.move
-    patch.setattr(CardTransfer, "move", lambda self, source, destination: real(self, destination, source))
+@bug_in(CardTransfer, "move", "memories", "Relu")
+def moves_the_other_way(right: Any, self: Any, source: Any, destination: Any) -> None:
+    right(self, destination, source)
 
 
 @bug("memories", "Relu")
@@ -947,17 +876,6 @@ def the_second_card_copies_from_the_first(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug("attributes", "Add")
-def any_type_claimed(patch: pytest.MonkeyPatch) -> None:
-    right = operators.misfit
-
-    def loose(node: Node) -> Rejection | None:
-        wrong = right(node)
-        return None if wrong is not None and wrong.code == "type" else wrong
-
-    patch.setattr(provider, "misfit", loose)
-
-
-@bug("attributes", "Add")
 def older_opsets_misread(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(operators.SINCE, "Add", 1)
 
@@ -967,22 +885,21 @@ def the_softmax_of_older_opsets_misread(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(operators.SINCE, "Softmax", 1)
 
 
-@bug("attributes", "Conv")
-def auto_pad_claimed_and_ignored(patch: pytest.MonkeyPatch) -> None:
+def claim_despite(patch: pytest.MonkeyPatch, code: str) -> None:
+    """Claim nodes although there is a reason of this code against them."""
     right = operators.misfit
-    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "attribute" else None)
+    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != code else None)
 
 
-@bug("attributes", "MaxPool")
-def ceil_mode_claimed_and_ignored(patch: pytest.MonkeyPatch) -> None:
-    right = operators.misfit
-    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "attribute" else None)
+CLAIMED: Mapping[str, tuple[str, str]] = {
+    "any_type_claimed": ("Add", "type"),
+    "auto_pad_claimed_and_ignored": ("Conv", "attribute"),
+    "ceil_mode_claimed_and_ignored": ("MaxPool", "attribute"),
+    "weights_that_are_fed_claimed": ("Conv", "constant"),
+}
+"""Bug -> operator, and the code of the reasons that its claims ignore."""
 
-
-@bug("attributes", "Conv")
-def weights_that_are_fed_claimed(patch: pytest.MonkeyPatch) -> None:
-    right = operators.misfit
-    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "constant" else None)
+BUGS |= {bug: Bug("attributes", (operator,), partial(claim_despite, code=code)) for bug, (operator, code) in CLAIMED.items()}
 
 
 class Edited(AcceleratorExecutionProvider):
@@ -1025,30 +942,20 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 # Runs that end early
 
 
-@bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.execute
-
-    def locked(self: Any, *given: Any) -> None:
-        if self.__dict__.get("busy"):
-            raise RuntimeError("busy")
-        self.busy = True
-        right(self, *given)
-        self.busy = False
-
-    patch.setattr(CardExecutable, "execute", locked)
+@bug_in(CardExecutable, "execute", "interrupted", "MatMul", "Add")
+def locked_after_an_error(right: Any, self: Any, *given: Any) -> None:
+    if self.__dict__.get("busy"):
+        raise RuntimeError("busy")
+    self.busy = True
+    right(self, *given)
+    self.busy = False
 
 
-@bug("interrupted", "MatMul", "Add")
-def memory_lost_with_each_error(patch: pytest.MonkeyPatch) -> None:
-    right = CardExecutable.execute
-
-    def leaking(self: Any, *given: Any) -> None:
-        workspace = self._arena.allocate(64)
-        right(self, *given)
-        self._arena.free(workspace)
-
-    patch.setattr(CardExecutable, "execute", leaking)
+@bug_in(CardExecutable, "execute", "interrupted", "MatMul", "Add")
+def memory_lost_with_each_error(right: Any, self: Any, *given: Any) -> None:
+    workspace = self._arena.allocate(64)
+    right(self, *given)
+    self._arena.free(workspace)
 
 
 @bug("interrupted", "Relu")

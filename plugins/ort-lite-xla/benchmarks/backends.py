@@ -12,7 +12,7 @@ OPSET = 23
 
 
 class Operations(Protocol):
-    """The operations of a backend. TracedValues are arrays, tensors or names.
+    """The operations of a backend. Values are arrays, tensors or names.
 
     `dtype`, the type of the computation, is "float32" or "bfloat16".
     """
@@ -262,7 +262,7 @@ class Torch:
 
 
 class Onnx:
-    """The operations as nodes of an ONNX model, as exporters write them. TracedValues are names."""
+    """The operations as nodes of an ONNX model, as exporters write them. Values are names."""
 
     def __init__(self, dtype: str) -> None:
         self.type = {"float32": TensorProto.FLOAT, "bfloat16": TensorProto.BFLOAT16}[dtype]

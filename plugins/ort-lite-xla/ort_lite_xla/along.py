@@ -104,7 +104,7 @@ def range_rule(dims: PaddedDims) -> list[PaddingMask]:
 
 
 def by_axes(dims: PaddedDims, axes: Sequence[int], fill: str | None) -> list[PaddingMask]:
-    """PaddingMask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
+    """Mask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
     dims.refuse_taint()
     sizes = dims.operand(0)
     padded = sorted({axis % len(sizes) for axis in axes if isinstance(sizes[axis], str)}) if sizes else []
@@ -157,7 +157,7 @@ def rows_of_heads(sizes: Sizes) -> int | str:
 
 
 def matmul(dims: PaddedDims) -> list[PaddingMask]:
-    """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
+    """Mask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
     a, b = dims.operand(0), dims.operand(1)
     if len(a) < 2 or len(b) < 2:
@@ -176,7 +176,7 @@ def left_rows(dims: PaddedDims) -> list[PaddingMask]:
 
 
 def gemm(dims: PaddedDims) -> list[PaddingMask]:
-    """PaddingMask a product with transposed operands with zeros. C is broadcast."""
+    """Mask a product with transposed operands with zeros. C is broadcast."""
     dims.refuse_taint()
     _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)

@@ -1,4 +1,4 @@
-"""TracedValues whose contents must be known while tracing, such as shapes and bounds of slices, and whether they are."""
+"""Values whose contents must be known while tracing, such as shapes and bounds of slices, and whether they are."""
 
 from collections.abc import Iterable, Iterator
 

@@ -4,8 +4,7 @@ A new length must not cost a compilation. An open dimension n is rounded up to a
 inputs are padded, the program runs at the bucket's size, and the results are cut back. That is correct only if every node
 keeps the true elements apart from the others. The rules in `along` prove that for each node. Softmax, sums and products
 along the dimension use masks, which take the true size as an operand of the program. A dimension for which the proof fails
-is not
-padded: each of its sizes then gets its own program.
+is not padded: each of its sizes then gets its own program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

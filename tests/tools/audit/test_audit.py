@@ -4,21 +4,19 @@ import os
 from pathlib import Path
 
 import onnx
-import onnx.parser
 import pytest
 
 from ort_lite.__main__ import main
 from ort_lite.tools.audit import audit
 from tests.hostile.model_folders import folder_of_its_own, put_external
 from tests.tools.cli.output import parse
+from tests.tools.saved_model import save
 
 HEAD = '<ir_version: 8, opset_import: ["": 20]> g '
 
 
 def saved(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(HEAD + text), path)
-    return str(path)
+    return save(tmp_path / "model.onnx", HEAD + text)
 
 
 @pytest.mark.parametrize("location", ["../../etc/passwd", "/etc/passwd", "", "absent"])

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 
 import ort_lite
 from ort_lite.__main__ import main
 from ort_lite.tools.cli.exit_status import ExitStatus
+from tests.tools.saved_model import save
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> main (float[N, 3] x) => (float[N, 3] y) { y = Neg(x) }'
 PICTURE = '<ir_version: 8, opset_import: ["": 17]> main (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) { y = Neg(x) }'
@@ -66,8 +65,8 @@ CASES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("given")
-    onnx.save(onnx.parser.parse_model(MODEL), made / "model.onnx")
-    onnx.save(onnx.parser.parse_model(PICTURE), made / "picture.onnx")
+    save(made / "model.onnx", MODEL)
+    save(made / "picture.onnx", PICTURE)
     for name in ("model.onnx", "picture.onnx"):
         ort_lite.InferenceSession(made / name)  # compiles the kernels, which a command would say on stderr
     (made / "half.onnx").write_bytes((made / "model.onnx").read_bytes()[:60])

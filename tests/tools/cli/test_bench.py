@@ -18,6 +18,7 @@ from ort_lite.tools.cli.benchmark.rivals import RIVALS, rival
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import LENGTH, lengths
 from tests.tools.cli.output import parse
+from tests.tools.saved_model import save
 
 MODEL = (
     '<ir_version: 8, opset_import: ["": 17]> m (float[N,3] x, float[3,2] w) => (float[N,2] y) { a = MatMul(x, w)  y = Relu(a) }'
@@ -27,9 +28,7 @@ SHORT = ("--seconds", "0", "--threads", "1")
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    path = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(MODEL), path)
-    return str(path)
+    return save(tmp_path / "model.onnx", MODEL)
 
 
 def bench(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = ExitStatus.DONE) -> str:
@@ -69,7 +68,7 @@ def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_folder_is_a_line_a_model_and_a_mean(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "inner").mkdir()
-    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "inner" / "again.onnx")
+    save(tmp_path / "inner" / "again.onnx", MODEL)
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     shown = bench(capsys, str(tmp_path), "--against", "onnxruntime", status=ExitStatus.MODEL).splitlines()
     rows = [line for line in shown[1:] if not line.startswith("  ")]
@@ -81,7 +80,7 @@ def test_a_folder_is_a_line_a_model_and_a_mean(model: str, tmp_path: Path, capsy
 def test_where_the_rival_alone_fails_that_is_said(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "other.onnx")
+    save(tmp_path / "other.onnx", MODEL)
     monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(__version__="1"))
     shown = bench(capsys, str(tmp_path), "--against", "openvino", status=ExitStatus.MODEL).splitlines()
     failure = "openvino: AttributeError: 'types.SimpleNamespace' object has no attribute 'Core'"
@@ -136,14 +135,11 @@ def test_lengths_of_texts_are_chosen_and_said(tmp_path: Path, capsys: pytest.Cap
     ]
     assert lengths(inputs, {}) == {"sequence_length": LENGTH}
     assert lengths(inputs, {"sequence_length": 5}) == {}
-    path, text = (
-        tmp_path / "m.onnx",
-        '<ir_version: 8, opset_import: ["": 17]> m (float[B,seq] x) => (float[B,seq] y) { y = Relu(x) }',
-    )
-    onnx.save(onnx.parser.parse_model(text), path)
-    assert f"free dimensions B is set to 1, seq is set to {LENGTH}: use --dim" in bench(capsys, str(path))
-    assert "free dimension B is set to 1: use --dim" in bench(capsys, str(path), "--dim", "seq=3")
-    assert "--dim" not in bench(capsys, str(path), "--dim", "seq=3", "--dim", "B=2")
+    text = '<ir_version: 8, opset_import: ["": 17]> m (float[B,seq] x) => (float[B,seq] y) { y = Relu(x) }'
+    path = save(tmp_path / "m.onnx", text)
+    assert f"free dimensions B is set to 1, seq is set to {LENGTH}: use --dim" in bench(capsys, path)
+    assert "free dimension B is set to 1: use --dim" in bench(capsys, path, "--dim", "seq=3")
+    assert "--dim" not in bench(capsys, path, "--dim", "seq=3", "--dim", "B=2")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.tools.cli.bench_command import lines
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, differences, geometric_mean, time_runs
-from ort_lite.tools.cli.benchmark.interleaved_runs import BLOCK, FEWEST, PAUSE, quietest
+from ort_lite.tools.cli.benchmark.interleaved_runs import BLOCK, FEWEST, PAUSE, time_blocks
 
 
 class Clock:
@@ -44,7 +44,7 @@ def blocks(log: list[str]) -> list[tuple[str, int]]:
 def test_blocks_take_turns_after_pauses_and_are_long_enough() -> None:
     clock = Clock()
     runs = {"a": clock.run("a", lambda _: 0.001), "b": clock.run("b", lambda _: 0.5)}
-    quietest(runs, 3 * (0.021 + 4 * 0.5 + 2 * PAUSE), clock, clock.sleep)
+    time_blocks(runs, 3 * (0.021 + 4 * 0.5 + 2 * PAUSE), clock, clock.sleep)
     one_to_wake = 1
     short, long = ("a", round(BLOCK / 0.001) + one_to_wake), ("b", FEWEST + one_to_wake)
     assert blocks(clock.log) == [short, long, long, short, short, long]
@@ -52,7 +52,7 @@ def test_blocks_take_turns_after_pauses_and_are_long_enough() -> None:
 
 def test_without_time_there_is_one_block_of_each() -> None:
     clock = Clock()
-    quietest({name: clock.run(name, lambda _: 0.01) for name in "abc"}, 0, clock, clock.sleep)
+    time_blocks({name: clock.run(name, lambda _: 0.01) for name in "abc"}, 0, clock, clock.sleep)
     assert [name for name, _ in blocks(clock.log)] == ["a", "b", "c"]
 
 
@@ -66,14 +66,14 @@ def test_the_median_of_the_quietest_block_counts() -> None:
         quiet = 0 <= inside < block
         return 0.04 if not quiet else 0.01 if inside == 2 else 0.03
 
-    found = quietest({"a": clock.run("a", seconds)}, 0.4, clock, clock.sleep)
+    found = time_blocks({"a": clock.run("a", seconds)}, 0.4, clock, clock.sleep)
     assert len(blocks(clock.log)) == 3
-    assert found == {"a": pytest.approx(0.03)}
+    assert found["a"].quietest == pytest.approx(0.03)
 
 
 def test_a_run_that_takes_no_time_is_measured() -> None:
     clock = Clock()
-    assert quietest({"a": clock.run("a", lambda _: 0.0)}, 0, clock, clock.sleep) == {"a": 0.0}
+    assert time_blocks({"a": clock.run("a", lambda _: 0.0)}, 0, clock, clock.sleep)["a"].quietest == 0.0
     assert Result("a", 0.0, 1.0, 1.0).ratio is None
 
 

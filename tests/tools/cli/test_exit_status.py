@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 
 from ort_lite import errors
 from ort_lite.__main__ import main
 from ort_lite.tools.cli.exit_status import ExitStatus, status_of
 from tests.provider.numpy_provider import NumpyProvider
+from tests.tools.saved_model import save
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Abs(x) }'
 WRONG = MODEL.replace("Abs", "Abz")
@@ -39,8 +38,7 @@ def fail(inputs: Sequence[Any]) -> list[Any]:
 def files(tmp_path: Path) -> dict[str, str]:
     made = {"missing": str(tmp_path / "missing.onnx")}
     for name, text in {"model": MODEL, "wrong": WRONG, "indices": NEEDS_INDICES}.items():
-        made[name] = str(tmp_path / f"{name}.onnx")
-        onnx.save(onnx.parser.parse_model(text), made[name])
+        made[name] = save(tmp_path / f"{name}.onnx", text)
     np.savez(tmp_path / "other.npz", z=np.zeros(1, np.float32))
     return made | {"feeds": str(tmp_path / "other.npz")}
 

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import onnx
-import onnx.parser
 import pytest
 from rich.console import Console
 
@@ -13,6 +11,7 @@ from ort_lite.__main__ import main
 from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
 from ort_lite.tools.cli.printing import table_of
 from tests.tools.cli.output import parse
+from tests.tools.saved_model import save
 
 LAYERS = """<ir_version: 8, opset_import: ["": 17]> layers (float[N, 3] x) => (float[N, 2] y)
 <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 1}> { product = MatMul(x, w)  sum = Add(product, b)  y = Relu(sum) }"""
@@ -23,9 +22,7 @@ FOREIGN = """<ir_version: 8, opset_import: ["": 17, "my": 1]> main (float[N, 3] 
 
 
 def saved(folder: Path, text: str) -> str:
-    path = folder / "model.onnx"
-    onnx.save(onnx.parser.parse_model(text), path)
-    return str(path)
+    return save(folder / "model.onnx", text)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> Any:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
@@ -18,6 +16,7 @@ from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.tools.cli.exit_status import ExitStatus
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 from tests.tools.cli.output import parse
+from tests.tools.saved_model import save
 
 MODEL = (
     '<ir_version: 8, opset_import: ["": 17]> main (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Identity(a)  y = Neg(b) }'
@@ -68,9 +67,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    path = tmp_path / "model.onnx"
-    onnx.save(onnx.parser.parse_model(MODEL), path)
-    return str(path)
+    return save(tmp_path / "model.onnx", MODEL)
 
 
 @pytest.fixture(autouse=True)
@@ -160,9 +157,8 @@ def test_dump_shows_compiled_partitions(model: str, capsys: pytest.CaptureFixtur
 def test_dump_shows_what_was_fused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the real CPU provider, which wants fusions
     text = "g (float[N,2] x, float[2,2] w, float[2] b) => (float[N,2] y) { p = MatMul(x, w) y = Add(p, b) }"
-    path = tmp_path / "layer.onnx"
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}'), path)
-    arguments = ("dump", str(path), "--providers", "CPUExecutionProvider", "--stage", "compile")
+    path = save(tmp_path / "layer.onnx", f'<ir_version: 10, opset_import: ["": 21]> {text}')
+    arguments = ("dump", path, "--providers", "CPUExecutionProvider", "--stage", "compile")
     done = "fuse_matmul_bias: Add_0, MatMul_0 -> MatMul_0+Add_0"
     assert call(capsys, *arguments).splitlines()[-1] == f"CPUExecutionProvider_0: {done}"
     assert parse(call(capsys, *arguments, "--json"))["partitions"][0]["fusions"] == [done]
@@ -280,11 +276,8 @@ def test_inputs_are_made_up_for_every_element_type(tmp_path: Path, capsys: pytes
     inputs = ", ".join(f"{type_}[N] x{k}" for k, type_ in enumerate(types))
     outputs = ", ".join(f"{type_}[N] y{k}" for k, type_ in enumerate(types))
     nodes = " ".join(f"y{k} = Identity(x{k})" for k in range(len(types)))
-    path = tmp_path / "types.onnx"
-    onnx.save(
-        onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> m ({inputs}) => ({outputs}) {{ {nodes} }}'), path
-    )
-    rows = parse(call(capsys, "run", str(path), "--dim", "N=2", "--json"))["outputs"]
+    path = save(tmp_path / "types.onnx", f'<ir_version: 8, opset_import: ["": 17]> m ({inputs}) => ({outputs}) {{ {nodes} }}')
+    rows = parse(call(capsys, "run", path, "--dim", "N=2", "--json"))["outputs"]
     assert [row["shape"] for row in rows] == [[2]] * len(types)
     assert rows[-1]["first"] == "text, text"
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
-import onnx.parser
 import pytest
 
 from ort_lite.__main__ import main
@@ -15,6 +13,7 @@ from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from tests.provider.numpy_provider import NumpyProvider
 from tests.tools.cli.output import parse
+from tests.tools.saved_model import save
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] y) '
 MODELS = {"some.onnx": "{ a = Abs(x) b = Exp(a) c = Erf(b) y = Erf(c) }", "all.onnx": "{ a = Abs(x) y = Neg(a) }"}
@@ -39,7 +38,7 @@ class NoDevice(AbsAndNeg):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, body in MODELS.items():
-        onnx.save(onnx.parser.parse_model(HEAD + body), tmp_path / name)
+        save(tmp_path / name, HEAD + body)
     return tmp_path
 
 
@@ -76,7 +75,7 @@ def test_free_dimensions_take_sizes_with_which_a_model_runs(
 ) -> None:
     """The first axis is a batch of 1. A kernel of 100 elements does not fit into 64, the first size that is tried."""
     text = '<ir_version: 8, opset_import: ["": 17]> g (float[N, 1, L] x, float[1, 1, 100] w) => (float[N, 1, M] y) '
-    onnx.save(onnx.parser.parse_model(text + "{ a = Abs(x) y = Conv(a, w) }"), folder / "long.onnx")
+    save(folder / "long.onnx", text + "{ a = Abs(x) y = Conv(a, w) }")
     found = {Path(model["path"]).stem: model for model in report(folder, capsys, monkeypatch, AbsAndNeg())["models"]}
     long, some = found["long"], found["some"]
     assert (long["size"], some["size"]) == (512, 64)

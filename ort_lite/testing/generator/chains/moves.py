@@ -1,5 +1,7 @@
 """Consecutive transposes, reshapes and casts, and nodes that return their input."""
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
@@ -106,13 +108,11 @@ def no_op(chain: ChainDraft) -> None:
     """Append a node without effect between two others, because a graph keeps the names of its inputs and outputs."""
     x = chain.node("Relu", chain.value(1))
     kind = chain.rng.choice(("Identity", "Dropout", "Cast", "Transpose"))
-    if kind == "Cast":
-        y = chain.node("Cast", x, to=to_onnx("float32"))
-    elif kind == "Transpose":
-        y = chain.node("Transpose", x, perm=list(range(len(chain.shape(x)))))
-    else:
-        y = chain.node(kind, x)
-    chain.node("Neg", y)
+    attributes: dict[str, dict[str, Any]] = {
+        "Cast": {"to": to_onnx("float32")},
+        "Transpose": {"perm": list(range(len(chain.shape(x))))},
+    }
+    chain.node("Neg", chain.node(kind, x, **attributes.get(kind, {})))
 
 
 @chain_for("remove_same_shape")
@@ -123,17 +123,10 @@ def same_shape(chain: ChainDraft) -> None:
     kind = chain.rng.choice(("Reshape", "Expand", "Concat", "Sum", "Mean", "Max", "Tile", "Flatten"))
     if kind == "Expand" and chain.opset < 8:
         kind = "Reshape"
-    if kind in ("Reshape", "Expand"):
-        y = chain.node(kind, x, chain.ints(*shape))
-    elif kind == "Tile":
-        y = chain.node(kind, x, chain.ints(*[1] * len(shape)))
-    elif kind == "Concat":
-        y = chain.node(kind, x, axis=0)
-    elif kind == "Flatten":
-        y = chain.node(kind, x, axis=1)
-    else:
-        y = chain.node(kind, x)
-    chain.node("Neg", y)
+    counts = {"Reshape": shape, "Expand": shape, "Tile": [1] * len(shape)}
+    operands = [x, chain.ints(*counts[kind])] if kind in counts else [x]
+    attributes = {"Concat": {"axis": 0}, "Flatten": {"axis": 1}}.get(kind, {})
+    chain.node("Neg", chain.node(kind, *operands, **attributes))
 
 
 @chain_for("remove_neutral_operand")

@@ -5,7 +5,7 @@ import numpy as np
 from ort_lite.dtypes import itemsize
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
 from ort_lite.testing.generator.draft import Known
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -43,15 +43,19 @@ def swiglu(draw: Draw) -> NodeProposal:
     return call([gate.name, draw.tensor(1, gate.sizes)], alpha=draw.maybe(draw.number()))
 
 
+def _two_shapes(draw: Draw) -> tuple[Shape, Shape]:
+    """Draw two shapes that broadcast, in either order."""
+    shape = draw.shape()
+    other = draw.broadcastable(shape)
+    return (other, shape) if draw.chance(0.5) else (shape, other)
+
+
 @recipe("Div", "Mod")
 def division(draw: Draw) -> NodeProposal:
     """Draw two operands. Integers are not divided by 0, nor the least one by -1. Before version 28 the remainder of floats is C's
     fmod.
     """
-    shape = draw.shape()
-    other = draw.broadcastable(shape)
-    if draw.chance(0.5):
-        shape, other = other, shape
+    shape, other = _two_shapes(draw)
     dtype = draw.kind(0)
     if is_integer(dtype):
         divisors: Contents = among(1, 2, 3, 7, 16) if limits(dtype)[0] == 0 else among(-9, -3, -2, 1, 2, 3, 7)
@@ -70,10 +74,7 @@ def power(draw: Draw) -> NodeProposal:
     """Draw a base and exponents whose powers are defined: integer powers stay in range, and no negative number has a fractional
     exponent.
     """
-    shape = draw.shape()
-    other = draw.broadcastable(shape)
-    if draw.chance(0.5):
-        shape, other = other, shape
+    shape, other = _two_shapes(draw)
     if is_integer(draw.kind(0)):
         return call([draw.tensor(0, shape, between(-9, 9)), draw.tensor(1, other, among(0, 1, 2, 3))])
     by: Contents = among(0, 1, 2, 3)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from random import Random
 
-import numpy as np
-
 from ort_lite.dtypes import FLOATS, Array, to_onnx
-from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
+from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers, texts
 from ort_lite.testing.generator.arrays import special as special_numbers
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
@@ -66,17 +64,14 @@ def numerals(target: str, special: bool) -> Contents:
     """Return contents that are texts of numbers: "-7" and, for floats, "2.5", "1e2" or, if `special`, "NaN"."""
     least = limits(target)[0] if is_integer(target) else -8
     most = limits(target)[1] if is_integer(target) else 8
-    texts = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]
+    spelled = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]
     if target in FLOATS:
-        texts += ["2.5", "-0.75", "1e2", "-5E-1", "+3", *(("NaN", "INF", "-INF") if special else ())]
+        spelled += ["2.5", "-0.75", "1e2", "-5E-1", "+3", *(("NaN", "INF", "-INF") if special else ())]
     if target == "bool":
-        texts = ["0", "1"]
+        spelled = ["0", "1"]
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        array = np.empty(tuple(shape), object)
-        for at in np.ndindex(*shape):
-            array[at] = rng.choice(texts)
-        return array
+        return texts(shape, lambda: rng.choice(spelled))
 
     return contents
 

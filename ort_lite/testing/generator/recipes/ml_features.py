@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import to_numpy
-from ort_lite.testing.generator.arrays import between, indices, is_float
+from ort_lite.testing.generator.arrays import between, indices, is_float, texts
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
@@ -110,10 +110,8 @@ def one_hot_encoder(draw: Draw) -> NodeProposal:
     shape = draw.shape(1, 3)
     if kind == "string":
         words = draw.rng.sample(WORDS, draw.integer(1, 5))
-        texts = np.empty(shape, object)
-        for at in np.ndindex(*shape):
-            texts[at] = draw.choice(words if every else WORDS)
-        return call([draw.array(texts)], cats_strings=words, zeros=0 if every else draw.maybe(1))
+        chosen = texts(shape, lambda: draw.choice(words if every else WORDS))
+        return call([draw.array(chosen)], cats_strings=words, zeros=0 if every else draw.maybe(1))
     numbers = draw.rng.sample(range(-4, 8), draw.integer(1, 5))
     if every:
         chosen = np.array([draw.choice(numbers) for _ in range(int(np.prod(shape)))], np.int64).reshape(shape)

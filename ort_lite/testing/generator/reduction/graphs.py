@@ -20,10 +20,11 @@ def copy(model: Any) -> Any:
 
 
 def reads(node: Any) -> Iterator[str]:
-    """Return the names that a node reads, including captures of its bodies."""
+    """Return the names that a node reads, including captures of its bodies, each as often as it is read."""
     yield from (name for name in node.input if name)
     for graph in bodies(node):
         local = {value.name for value in graph.input} | {one.name for one in graph.initializer}
+        local.update(one.values.name for one in graph.sparse_initializer)
         local.update(name for inner in graph.node for name in inner.output)
         names = [*(name for inner in graph.node for name in reads(inner)), *(value.name for value in graph.output)]
         yield from (name for name in names if name not in local)

@@ -7,7 +7,8 @@ from typing import Any
 from ort_lite.record import Record, field
 from ort_lite.tools.cli.benchmark.concurrent_load import Load, load_of
 from ort_lite.tools.cli.benchmark.interleaved_runs import Run, time_blocks
-from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
+from ort_lite.tools.verify.compare import TensorReport, compare_all
+from ort_lite.tools.verify.settings import Verification
 
 NOISE = 0.03
 """A rival that is further off from itself than this share was measured on a busy machine."""
@@ -74,11 +75,7 @@ def compare_runs(name: str, ours: Run, theirs: Run, control: Run, outputs: Seque
 
 def differences(outputs: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rival: str) -> list[str]:
     """Return one line for each output that differs from the rival's by more than its element type allows."""
-    reports = [
-        report
-        for name, got, expected in zip(outputs, ours, theirs, strict=True)
-        for report in compare(name, got, expected, lambda dtype: DEFAULTS.get(dtype, Tolerance()))
-    ]
+    reports = compare_all(outputs, ours, theirs, Verification().tolerance)
     return [_difference(report, rival) for report in reports if not report.ok]
 
 

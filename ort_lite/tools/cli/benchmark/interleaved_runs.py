@@ -46,13 +46,6 @@ def time_blocks(
             return {name: RunTimes(min(map(median, found)), tuple(chain(*found))) for name, found in blocks.items()}
 
 
-def quietest(
-    runs: Mapping[str, Run], seconds: float, clock: Clock = time.perf_counter, sleep: Callable[[float], Any] = time.sleep
-) -> dict[str, float]:
-    """Return the smallest block median of each session in seconds (see `time_blocks`)."""
-    return {name: found.quietest for name, found in time_blocks(runs, seconds, clock, sleep).items()}
-
-
 def _count(run: Run, clock: Clock) -> int:
     """Return the number of runs in a block. The first run is not counted, because it compiles, binds and touches memory."""
     run()

@@ -57,7 +57,7 @@ def fused_gemm(op: XlaOp, a: Array, b: Array, c: Array = None) -> Array:
 
 
 def _contract(dims: PaddedDims) -> list[PaddingMask]:
-    """PaddingMask padded dimensions that are summed over with zeros."""
+    """Mask padded dimensions that are summed over with zeros."""
     dims.refuse_taint()
     left, arrow, right = dims.node.attr("equation").replace(" ", "").partition("->")
     if not arrow or "." in left:

@@ -56,7 +56,7 @@ def dequantize_linear(op: XlaOp, x: Array, scale: Array, zero: Array = None) -> 
 
 
 def _all_zero(dims: PaddedDims) -> list[PaddingMask]:
-    """PaddingMask all padded dimensions with 0, which the range of values always contains."""
+    """Mask all padded dimensions with 0, which the range of values always contains."""
     return by_axes(dims, range(len(dims.operand(0))), "zero")
 
 
