@@ -117,7 +117,7 @@ def attention(op: NodeLowering) -> None:
     scores = target_of(op, 3, wide) if op.wants(3) else None
     v = cast_heads(op, v, wide)
     if half:
-        q, k = (_in_place_of(x, _scale(op, x, half)) for x in (q, k))
+        q, k = (x.replace(tensor=_scale(op, x, half)) for x in (q, k))
     else:
         q, k = (cast_heads(op, x, wide) for x in (q, k))
     emit_attention(op, q, k, v, heads_of(op, result, q.shape[1]), mask, rules, scores)
@@ -194,14 +194,9 @@ def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     return op.builder.materialize(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
 
 
-def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
-    """Return the same heads of a tensor with the same layout."""
-    return Heads(tensor, heads.shape, heads.steps, heads.at)
-
-
 def cast_heads(op: NodeLowering, heads: Heads, dtype: DType) -> Heads:
     """Return the same heads of another element type."""
-    return _in_place_of(heads, op.cast(heads.tensor, dtype))
+    return heads.replace(tensor=op.cast(heads.tensor, dtype))
 
 
 def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:
