@@ -111,7 +111,7 @@ def attention(op: NodeLowering) -> None:
     )
     k, v = join_past(op, 4, k, 1, wide), join_past(op, 5, v, 2, wide)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
-    lengths = _lengths(op, q.shape[0], k.shape[2])
+    lengths = _lengths(op, k.shape[2])
     rules = _rules(op, op.optional(4), lengths, half, _softmax_precision(op, half))
     result = target_of(op, 0, wide)
     scores = target_of(op, 3, wide) if op.wants(3) else None
@@ -139,13 +139,12 @@ def _wanted_order(op: NodeLowering) -> tuple[int, ...] | None:
     return perm if len(perm) == 4 and perm[3] == 3 else None
 
 
-def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
+def _lengths(op: NodeLowering, total: Dim) -> Tensor | None:
     """Return input nonpad_kv_seqlen (B,), the number of keys of each sample that count."""
     if not op.has(6):
         return None
     if op.has(4) or op.has(5):
         raise op.reject("nonpad_kv_seqlen beside a past, whose rows all count")
-    op.agree(op.raw(6).shape, (batch,), "nonpad_kv_seqlen does not fit the batch")
     require_within(op, 6, "the length", total)
     return op.input(6)
 

@@ -82,8 +82,6 @@ def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Return the sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
     check_windows(op, rank)
-    if len(w) != len(x):
-        raise op.reject(f"a weight of rank {len(w)} for an input of rank {len(x)}")
     kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
     check_fit(op, x[2:], kernel)
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
