@@ -12,7 +12,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import pairs
-from ort_lite_cpu.operators.gather import around, emit_gather, sizes_table
+from ort_lite_cpu.operators.gather import emit_gather, shape_around, sizes_table
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
 from ort_lite_cpu.types import HALVES, PARTS
 
@@ -79,7 +79,7 @@ def compress(op: NodeLowering) -> None:
     if axis is not None and not x.shape:
         raise op.reject(f"axis {axis} of an input without axes")
     at = 0 if axis is None else axis % len(x.shape)
-    outer, n, inner = (1, x.size, 1) if axis is None else around(x, at)
+    outer, n, inner = (1, x.size, 1) if axis is None else shape_around(x, at)
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
     work = linear_work(condition.size, POSITION)
@@ -176,7 +176,7 @@ def unique(op: NodeLowering) -> None:
     assert shape is not None
     axis = op.attr("axis")
     at = 0 if axis is None else axis % len(x.shape)
-    outer, n, inner = (1, x.size, 1) if axis is None else around(x, at)
+    outer, n, inner = (1, x.size, 1) if axis is None else shape_around(x, at)
     plain, share = (pairs(x), 2) if x.dtype in PARTS else (x, 1)
     rows = plain
     if not same(outer, 1):

@@ -84,11 +84,11 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
 def lower_gather(op: NodeLowering) -> None:
     """Emit Gather, one pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
     x, index = op.input(0), op.input(1)
-    outer, axis, inner = around(x, op.attr("axis", 0) % len(x.shape))
+    outer, axis, inner = shape_around(x, op.attr("axis", 0) % len(x.shape))
     emit_gather(op, x, index, (outer, axis, index.size, inner), index_along(1))
 
 
-def around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
+def shape_around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
     """Return the shape (outer, axis, inner) of x as a kernel sees it that works along one axis."""
     return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
 

@@ -84,7 +84,7 @@ def _either(op: NodeLowering, condition: Tensor, then: Inlined, otherwise: Inlin
     _land(values, otherwise, outs)
     test.jump, leave.jump = middle - begin + 1, count(values.builder) - middle + 1
     for k, out in enumerate(outs):
-        _set(op, k, out, _typed(out))
+        _set(op, k, out, _shape_info(out))
 
 
 def _readable(builder: Builder, body: Inlined, tensor: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ def as_loop(op: NodeLowering) -> bool:
     turn = values.builder.new("int64", (1,))
     number_of_turn = values.builder.view(turn, ())
     held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[1 + k], 2 + k)) for k, one in enumerate(starts)]
-    made, going, always = _while(values, graph, condition, [(number_of_turn, _typed(number_of_turn)), *held])
+    made, going, always = _while(values, graph, condition, [(number_of_turn, _shape_info(number_of_turn)), *held])
     if made is None or (stacks and (number is None or not always)):
         return False
     pairs = [(condition, (going, condition[1])), *zip(starts, held, strict=True)]
@@ -203,7 +203,7 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
             return made, true[0], True
     fixed = _is_slot(values.bodies[graph].result_slots[0], 1)
     going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
-    return inline_body(values, graph, [number, (going, _typed(going)), *states]), going, False
+    return inline_body(values, graph, [number, (going, _shape_info(going)), *states]), going, False
 
 
 def as_scan(op: NodeLowering) -> bool:
@@ -223,7 +223,7 @@ def as_scan(op: NodeLowering) -> bool:
         return False
     starts, returned = found[:split], values.bodies[graph].result_slots
     held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[k], k)) for k, one in enumerate(starts)]
-    slices = [(row.slice, _typed(row.slice)) for row in taken]
+    slices = [(row.slice, _shape_info(row.slice)) for row in taken]
     made = inline_body(values, graph, [*held, *slices])
     states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
     if made is None or states is None:
@@ -243,7 +243,7 @@ def _true() -> Known:
     return Tensor("bool", (), Buffer(1, array)), Info(TensorType("bool", ()), (1,))
 
 
-def _typed(tensor: Tensor) -> Info:
+def _shape_info(tensor: Tensor) -> Info:
     """Return the Info of a tensor of which no more is known than its type and shape."""
     return Info(TensorType(tensor.dtype, tensor.shape))
 
@@ -258,7 +258,7 @@ def _state_in_loop(builder: Builder, start: Known, fixed: bool) -> Known:
     if fixed:
         return start
     tensor = builder.new(start[0].dtype, start[0].shape)
-    return tensor, _typed(tensor)
+    return tensor, _shape_info(tensor)
 
 
 def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> list[State] | None:
@@ -350,7 +350,7 @@ def _leave(op: NodeLowering, states: Sequence[Known], rows: Sequence[Row]) -> No
     for k, (tensor, info) in enumerate(states):
         _set(op, k, tensor, info)
     for k, row in enumerate(rows, len(states)):
-        _set(op, k, row.whole, _typed(row.whole))
+        _set(op, k, row.whole, _shape_info(row.whole))
 
 
 # --- Of all three
