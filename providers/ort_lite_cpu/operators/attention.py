@@ -111,13 +111,13 @@ def attention(op: NodeLowering) -> None:
     )
     k, v = join_past(op, 4, k, 1, wide), join_past(op, 5, v, 2, wide)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
-    lengths = _lengths(op, q.shape[0], k.shape[2])
+    lengths = _lengths(op, k.shape[2])
     rules = _rules(op, op.optional(4), lengths, half, _softmax_precision(op, half))
     result = target_of(op, 0, wide)
     scores = target_of(op, 3, wide) if op.wants(3) else None
     v = cast_heads(op, v, wide)
     if half:
-        q, k = (_in_place_of(x, _scale(op, x, half)) for x in (q, k))
+        q, k = (x.replace(tensor=_scale(op, x, half)) for x in (q, k))
     else:
         q, k = (cast_heads(op, x, wide) for x in (q, k))
     emit_attention(op, q, k, v, heads_of(op, result, q.shape[1]), mask, rules, scores)
@@ -139,13 +139,12 @@ def _wanted_order(op: NodeLowering) -> tuple[int, ...] | None:
     return perm if len(perm) == 4 and perm[3] == 3 else None
 
 
-def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
+def _lengths(op: NodeLowering, total: Dim) -> Tensor | None:
     """Return input nonpad_kv_seqlen (B,), the number of keys of each sample that count."""
     if not op.has(6):
         return None
     if op.has(4) or op.has(5):
         raise op.reject("nonpad_kv_seqlen beside a past, whose rows all count")
-    op.agree(op.raw(6).shape, (batch,), "nonpad_kv_seqlen does not fit the batch")
     require_within(op, 6, "the length", total)
     return op.input(6)
 
@@ -194,14 +193,9 @@ def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     return op.builder.materialize(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
 
 
-def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
-    """Return the same heads of a tensor with the same layout."""
-    return Heads(tensor, heads.shape, heads.steps, heads.at)
-
-
 def cast_heads(op: NodeLowering, heads: Heads, dtype: DType) -> Heads:
     """Return the same heads of another element type."""
-    return _in_place_of(heads, op.cast(heads.tensor, dtype))
+    return heads.replace(tensor=op.cast(heads.tensor, dtype))
 
 
 def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:

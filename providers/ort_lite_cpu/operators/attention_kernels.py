@@ -206,49 +206,23 @@ def emit_attention(
     scores: Tensor | None = None,
     *,
     turn: Dim = 1,
+    packed: bool = False,
 ) -> None:
     """Emit y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
-    The instructions do nothing if `turn` is 0. The shapes that the kernels assume are required here.
+    The instructions do nothing if `turn` is 0. `packed`: keys and values are packed, as they are for many rows of queries. The
+    shapes that the kernels assume are required here.
     """
-    case = _case(op, q, k, v, y, mask, rules, scores, turn)
-    choose(op, CANDIDATES, case).emit(case)
-
-
-def emit_packed_attention(
-    op: NodeLowering,
-    q: Heads,
-    k: Heads,
-    v: Heads,
-    y: Heads,
-    mask: Mask,
-    rules: AttentionOptions,
-    scores: Tensor | None = None,
-    *,
-    turn: Dim,
-) -> None:
-    """Emit `emit_attention` as it is for many rows of queries, with instructions that do nothing if `turn` is 0."""
-    _emit_many(_case(op, q, k, v, y, mask, rules, scores, turn))
-
-
-def _case(
-    op: NodeLowering,
-    q: Heads,
-    k: Heads,
-    v: Heads,
-    y: Heads,
-    mask: Mask,
-    rules: AttentionOptions,
-    scores: Tensor | None,
-    turn: Dim,
-) -> AttentionCase:
-    """Return the case, and require the shapes that the kernels assume."""
     agree(op, q, k, v)
     op.agree(y.shape, (*q.shape[:3], v.shape[3]), "the result does not fit queries and values")
     _check_others(op, q, k, rules, scores)
     (batch, heads, rows, size), (kv_heads, length) = q.shape, k.shape[1:3]
     sizes = AttentionSizes(batch, heads, kv_heads, rows, length, size, v.shape[3])
-    return AttentionCase(op, q, k, v, y, mask, rules, scores, sizes, AttentionSizes(*map(nominal, sizes)), turn)
+    case = AttentionCase(op, q, k, v, y, mask, rules, scores, sizes, AttentionSizes(*map(nominal, sizes)), turn)
+    if packed:
+        _emit_many(case)
+    else:
+        choose(op, CANDIDATES, case).emit(case)
 
 
 def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:

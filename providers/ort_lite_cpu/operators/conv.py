@@ -57,7 +57,7 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
     assert y is not None
     sizes = geometry(op, x, w, y)
-    _require(op, sizes, x, w, y, op.raw(3) if op.has(3) else None)
+    _require(op, sizes, w, y, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
 
@@ -82,8 +82,6 @@ def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Return the sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
     check_windows(op, rank)
-    if len(w) != len(x):
-        raise op.reject(f"a weight of rank {len(w)} for an input of rank {len(x)}")
     kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
     check_fit(op, x[2:], kernel)
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
@@ -171,7 +169,7 @@ def _pads(
     return pads
 
 
-def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
+def _require(op: NodeLowering, sizes: Geometry, w: Shape, y: Shape, residual: Tensor | None) -> None:
     """Check the shapes that the kernels rely on, and that neither the schema nor shape inference states."""
     pairs = [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
     if residual is not None:

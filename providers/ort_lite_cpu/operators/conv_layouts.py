@@ -14,7 +14,8 @@ MOVED = 0.4
 """Nanoseconds to move an element to another layout."""
 AHEAD = 4
 """The number of nodes in a chain that are searched for the order in which a result will be read."""
-_CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
+CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
+"""Operators that `conv` computes in any of its layouts."""
 
 
 def moves_of_channels(op: NodeLowering, n: ConvolutionNumbers) -> float:
@@ -71,7 +72,7 @@ def _readers(value: Value) -> set[Node]:
 
 def _wants_channels_last(node: Node) -> bool:
     """Return True if the node reads images channels last. A Conv with few outputs may run by pixels as well."""
-    if node.op_type not in _CONVOLUTIONS:
+    if node.op_type not in CONVOLUTIONS:
         return takes_channels_last(node)
     weight = node.inputs[1]
     return weight is None or weight.shape is None or weight.shape[0] not in range(1, FEW_OUTPUTS + 1)
@@ -79,7 +80,7 @@ def _wants_channels_last(node: Node) -> bool:
 
 def _reads_channels_last(node: Node, value: Value) -> bool:
     """Return True if the node reads channels last. Conv reads planes if it is pointwise or depthwise."""
-    if node.op_type not in _CONVOLUTIONS:
+    if node.op_type not in CONVOLUTIONS:
         return takes_channels_last(node)
     weight = node.inputs[1]
     shape = None if weight is None or node.inputs[0] is not value else weight.shape

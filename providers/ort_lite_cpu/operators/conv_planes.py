@@ -19,10 +19,8 @@ from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.conv_costs import work_of_depthwise_planes, work_of_pointwise
-from ort_lite_cpu.operators.conv_layouts import moves_of_planes
+from ort_lite_cpu.operators.conv_layouts import CONVOLUTIONS, moves_of_planes
 from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
-
-_OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
 
 def _reject_pointwise(case: ConvCase) -> str:
@@ -162,10 +160,9 @@ class Depthwise(Record, eq=False):
         """Return True if its only reader is a pointwise Conv, and a few rows fit the buffer between the two."""
         op, value = self.op, self.op.node.outputs[0]
         assert value is not None
-        if op.values.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
+        if not op.values.is_read_once(value) or self.epilogue.residual is not None or self.epilogue.activation.kind:
             return False
-        readers = value.readers
-        return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
+        return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and _is_pointwise(value.readers[0], value)
 
     def shape(self, band: int) -> planes.PlaneShape:
         """Return the shapes for bands of so many rows."""
@@ -207,7 +204,7 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
 
 def _is_pointwise(node: Node, value: Value) -> bool:
     """Return True if the node is a pointwise Conv of the value by a constant, and reads the value only as its input."""
-    if node.op_type not in _OWN_ORDER or node.inputs[0] is not value or node.attr("group", 1) != 1:
+    if node.op_type not in CONVOLUTIONS or node.inputs[0] is not value or node.attr("group", 1) != 1:
         return False
     weight = node.inputs[1]
     return weight is not None and weight.constant is not None and set(weight.constant.shape[2:]) == {1}

@@ -56,7 +56,7 @@ def conv_transpose(op: NodeLowering) -> None:
     rank = len(image) - 2
     check_windows(op, rank, shape[2:])
     kernel = op.attr("kernel_shape") or w[2:]
-    _require(op, image, w, kernel, groups)
+    require_equal(op, [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)])
     strides = op.attr("strides") or (1,) * rank
     dilations = op.attr("dilations") or (1,) * rank
     pads = _pads(op, image[2:], shape[2:], kernel, strides, dilations)
@@ -107,7 +107,7 @@ def _candidates(
 
     Phases with many outputs are combined faster channels last, where pixels are runs of memory.
     """
-    sizes = _sizes(op, [max(own, key=_taps) for own in axes], shape, groups)
+    sizes = _sizes(op, [max(own, key=lambda phase: len(phase.taps)) for own in axes], shape, groups)
     few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS and 0 not in sizes.kernel
     candidates = (PIXELS, *CHANNELS_LAST) if few else CHANNELS_LAST
     case = ConvCase(op, sizes, Weight(op.constant(1)), _no_operands, _no_operands, sizes.numbers)
@@ -117,11 +117,6 @@ def _candidates(
 
 def _no_operands(perm: tuple[int, ...] | None) -> Any:
     raise AssertionError("the largest phase is only compared")
-
-
-def _taps(phase: OutputPhase) -> int:
-    """Return the number of taps of a phase."""
-    return len(phase.taps)
 
 
 def _emit_phase(
@@ -236,8 +231,3 @@ def _pads(
         total = maximum((dim - 1) * stride + more + (k - 1) * dilation + 1 - out, 0)
         pads.append(floordiv(total, 2) if mode == "SAME_UPPER" else total - floordiv(total, 2))
     return pads
-
-
-def _require(op: NodeLowering, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
-    """Check the sizes of the kernel, which an attribute may say once more."""
-    require_equal(op, [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)])

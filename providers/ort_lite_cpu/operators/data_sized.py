@@ -3,21 +3,19 @@
 A kernel finds positions into as much memory as may be needed; how many there are is then read between two segments.
 """
 
-from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
+from ort_lite.dtypes import COMPLEX, INTEGERS
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, span
-from ort_lite.shapes import less, product, same
-from ort_lite.shapes.expr import Dim
+from ort_lite.shapes import less, same
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
-from ort_lite_cpu.operators.gather import gather, sizes_table, work_of_rows
+from ort_lite_cpu.lowering.tensor import pairs
+from ort_lite_cpu.operators.gather import emit_gather, shape_around, sizes_table
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
-from ort_lite_cpu.types import PARTS
+from ort_lite_cpu.types import HALVES, PARTS
 
-HALVES = frozenset({"float16", "bfloat16"})
 POSITION, DISTINCT = 1.2, 100.0
 """The nanoseconds in which an element is looked at, and in which a row is sorted among some thousands of others."""
 
@@ -81,32 +79,13 @@ def compress(op: NodeLowering) -> None:
     if axis is not None and not x.shape:
         raise op.reject(f"axis {axis} of an input without axes")
     at = 0 if axis is None else axis % len(x.shape)
-    outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
+    outer, n, inner = (1, x.size, 1) if axis is None else shape_around(x, at)
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
     work = linear_work(condition.size, POSITION)
     op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=work, serial=True)
     op.read_dim(shape[at], total)
-    _take(op, x, found, (outer, n, shape[at], inner))
-
-
-def _around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
-    return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
-
-
-def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
-    """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
-    y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
-    outer, axis, count, inner = sizes
-    op.emit(
-        gather,
-        [bits(x), index, bits(y)],
-        outer=outer,
-        axis=axis,
-        count=count,
-        inner=inner * pieces,
-        work=work_of_rows(y, inner),
-    )
+    emit_gather(op, x, found, (outer, n, shape[at], inner))
 
 
 def compare_rows(x: Ptr, i: int, j: int, inner: int) -> int:
@@ -197,7 +176,7 @@ def unique(op: NodeLowering) -> None:
     assert shape is not None
     axis = op.attr("axis")
     at = 0 if axis is None else axis % len(x.shape)
-    outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
+    outer, n, inner = (1, x.size, 1) if axis is None else shape_around(x, at)
     plain, share = (pairs(x), 2) if x.dtype in PARTS else (x, 1)
     rows = plain
     if not same(outer, 1):
@@ -211,7 +190,7 @@ def unique(op: NodeLowering) -> None:
     work = linear_work(n, DISTINCT)
     op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=work, serial=True)
     op.read_dim(shape[at], total)
-    _take(op, x, first, (outer, n, shape[at], inner))
+    emit_gather(op, x, first, (outer, n, shape[at], inner))
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):
         if op.wants(k):
             y = op.output(k)

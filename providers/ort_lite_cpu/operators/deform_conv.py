@@ -6,9 +6,9 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, read_once, span
 from ort_lite.shapes import product
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.lowering.attributes import check_fit, check_windows, window_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
+from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -85,21 +85,13 @@ def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, g
 @operator("DeformConv", since=19, types=REAL)
 def lower_deform_conv(op: NodeLowering) -> None:
     """Emit DeformConv over two axes, as in onnxruntime. Needs memory for all taps of all positions. Spec: ONNX DeformConv-22."""
-    check_windows(op, 2)
-    check_fit(op, op.raw(0).shape[2:], op.attr("kernel_shape") or op.raw(1).shape[2:])
     x, w, offset, bias, mask = op.input(0), op.input(1), op.input(2), op.optional(3), op.optional(4)
     y = op.output(0, channels_last(4))
-    (n, c, height, width), (_, m, oh, ow) = x.shape, y.shape
-    kh, kw = w.shape[2:]
-    strides, dilations = op.attr("strides") or [1, 1], op.attr("dilations") or [1, 1]
-    front = (op.attr("pads") or [0] * 4)[:2]
-    groups, moved = op.attr("group", 1), op.attr("offset_group", 1)
-    op.agree(op.attr("kernel_shape") or (kh, kw), (kh, kw), "kernel_shape and weight differ")
-    op.agree(offset.shape[2:], (oh, ow), "the offsets differ in shape from the output")
-    taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
-    sizes: Any = (n, c, 1, height, width, m, 1, oh, ow, groups, c // groups, m // groups)
-    window = window_of((kh, kw), strides, front, dilations)
+    sizes, moved = geometry(op, x.shape, w.shape, y.shape), op.attr("offset_group", 1)
+    op.agree(op.attr("kernel_shape") or w.shape[2:], w.shape[2:], "kernel_shape and weight differ")
+    op.agree(offset.shape[2:], y.shape[2:], "the offsets differ in shape from the output")
+    taps = op.temporary(x.dtype, (sizes.pixels, sizes.channels * product(w.shape[2:])))
     operands = [x, offset, mask, taps]
-    op.emit(gather_taps, operands, g=ConvolutionShape(*sizes), window=window, moved=moved, work=taps.size * 8)
-    run = product(w.shape[1:])
-    op.emit(weigh_taps, [taps, w, bias, y], rows=n * oh * ow, m=m, run=run, groups=groups, work=y.size * 16)
+    op.emit(gather_taps, operands, g=sizes.shape, window=sizes.window, moved=moved, work=taps.size * 8)
+    m, run = sizes.outputs, product(w.shape[1:])
+    op.emit(weigh_taps, [taps, w, bias, y], rows=sizes.pixels, m=m, run=run, groups=sizes.groups, work=y.size * 16)

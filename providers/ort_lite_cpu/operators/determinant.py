@@ -3,9 +3,7 @@
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, fabs, imin, like, native, span
 from ort_lite.shapes import product
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -98,13 +96,8 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
 def lower_determinant(op: NodeLowering) -> None:
     """Compute the determinants of (..., n, n), with sums in float64. Spec: ONNX Det-22."""
     x, y = op.input(0), op.output(0)
-    n = _rows(op, x)
-    op.emit(determinant, [x, op.temporary("float64", x.shape), y], count=product(x.shape[:-2]), n=n, work=x.size * 8)
-
-
-def _rows(op: NodeLowering, x: Tensor) -> Dim:
-    """Return the number of rows of the matrices."""
-    return x.shape[-1]
+    scratch = op.temporary("float64", x.shape)
+    op.emit(determinant, [x, scratch, y], count=product(x.shape[:-2]), n=x.shape[-1], work=x.size * 8)
 
 
 @native
@@ -140,6 +133,6 @@ def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int
 def lower_inverse(op: NodeLowering) -> None:
     """Invert the matrices (..., n, n), in float64. Spec: onnxruntime Inverse-1."""
     x, y = op.input(0), op.output(0)
-    n = _rows(op, x)
-    work = op.temporary("float64", (*x.shape[:-1], 2 * x.shape[-1]))
+    n = x.shape[-1]
+    work = op.temporary("float64", (*x.shape[:-1], 2 * n))
     op.emit(inverse, [x, work, y], count=product(x.shape[:-2]), n=n, work=x.size * 16)

@@ -61,14 +61,14 @@ _LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
 _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}
 
 
-def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
+def operands(op: NodeLowering) -> list[Tensor]:
     """Return the inputs as they are: in any storage order, pending ones included."""
-    return [op.raw(k) for k in range(len(op.node.inputs) if count is None else count)]
+    return [op.raw(k) for k in range(len(op.node.inputs))]
 
 
-def is_float(op: NodeLowering, index: int = 0) -> bool:
-    """Return True if the input has a floating-point type."""
-    return op.raw(index).dtype in REAL
+def is_float(op: NodeLowering) -> bool:
+    """Return True if the first input has a floating-point type."""
+    return op.raw(0).dtype in REAL
 
 
 @operator(*_FLOAT_UNARY, types=REAL)
@@ -101,11 +101,11 @@ def shrink(op: NodeLowering) -> None:
     formula = "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))"
     if is_float(op):
         define(op, formula, [x], numbers, 0.08)
-    elif numbers[1] == 0.0:
-        wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
+        return
+    wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
+    if numbers[1] == 0.0:
         define(op, "select(({0} < -{s0}) | ({0} > {s0}), {1}, like({1}, 0))", [wide, x], numbers[:1], 0.08)
     else:
-        wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
         define(op, f'cast({formula}, "{x.native}")', [wide], numbers, 0.08)
 
 
@@ -128,15 +128,10 @@ _GELU = {
 
 
 @operator("Gelu", since=20, types=REAL)
-def gelu(op: NodeLowering) -> None:
-    """Emit Gelu, exact or by the tanh approximation."""
-    define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=0.35)
-
-
 @operator("Gelu", domain="com.microsoft", types=REAL)
-def gelu_microsoft(op: NodeLowering) -> None:
-    """Emit com.microsoft's Gelu, which is exact."""
-    define(op, _GELU["none"], operands(op), cost=0.35)
+def gelu(op: NodeLowering) -> None:
+    """Emit Gelu, exact or by the tanh approximation. com.microsoft's is exact."""
+    define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=0.35)
 
 
 @operator(*_BINARY, types=REAL_OR_INTEGER)
@@ -147,7 +142,7 @@ def binary(op: NodeLowering) -> None:
 
 
 def _align_operands(op: NodeLowering) -> list[Tensor]:
-    a, b = operands(op, 2)
+    a, b = operands(op)
     axis = op.attr("axis")
     if op.version < 7 and op.attr("broadcast", 0) and axis is not None:
         trailing = len(a.shape) - axis % max(len(a.shape), 1) - len(b.shape)

@@ -25,8 +25,6 @@ def flex_attention(op: NodeLowering) -> None:
 
     Spec: ONNX preview FlexAttention-1.
     """
-    if any(len(op.raw(index).shape) != 4 for index in range(3)):
-        raise op.reject("queries, keys and values should have rank 4")
     size = op.dim(0, 3)
     scale = op.attr("scale")
     scale = 1 / math.sqrt(max(size, 1)) if scale is None else float(scale)

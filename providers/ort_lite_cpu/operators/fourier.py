@@ -157,8 +157,7 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, sizes: 
         op.emit(fourier, [x, window, y, work], g=Transforms(*record), **others, room=room, unit=unit, chirp=chirp, work=cost)
 
 
-def _check(op: NodeLowering, parts: Dim, n: Dim, bins: Dim) -> None:
-    op.require(less(0, parts) * less(parts, 3), "numbers have {0} parts, expected 1 or 2", parts)
+def _check(op: NodeLowering, n: Dim, bins: Dim) -> None:
     op.require(1 - less(n, maximum(bins, 0)), "a transform of {0} points has no {1} numbers", n, bins)
 
 
@@ -179,7 +178,7 @@ def dft(op: NodeLowering) -> None:
         n = x.shape[axis]
     inner, outer = product(x.shape[axis + 1 : -1]), product(x.shape[:axis])
     cx, cy = x.shape[-1], y.shape[-1]
-    _check(op, cx, n, y.shape[axis])
+    _check(op, n, y.shape[axis])
     given, bins = x.shape[axis], y.shape[axis]
     source: Any = (given, given * inner * cx, cx, inner * cx, cx)
     target: Any = (bins, bins * inner * cy, cy, inner * cy, cy)
@@ -193,8 +192,6 @@ def stft(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     window = op.optional(2)
     step = op.scalar(1)
-    if not 2 <= len(x.shape) <= 3 or (window is not None and len(window.shape) != 1):
-        raise op.reject("expected a signal (B, samples, 1 or 2) and a window (samples of a frame)")
     batch, samples, parts = x.shape if len(x.shape) == 3 else (*x.shape, 1)
     _, frames, bins, _ = y.shape
     n: Dim = samples
@@ -202,7 +199,7 @@ def stft(op: NodeLowering) -> None:
         n = op.scalar(3)
     elif window is not None:
         n = window.shape[0]
-    _check(op, parts, n, bins)
+    _check(op, n, bins)
     op.require(1 - less(samples, n), "a frame of {0} does not fit into {1} samples", n, samples)
     if window is not None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)

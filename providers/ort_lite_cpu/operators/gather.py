@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.dtypes import COMPLEX, INTEGERS
+from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
 from ort_lite.native.extents import Extent, Reach, extents, walk
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
@@ -31,6 +31,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.types import HALVES
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
@@ -83,19 +84,21 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
 def lower_gather(op: NodeLowering) -> None:
     """Emit Gather, one pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
     x, index = op.input(0), op.input(1)
-    axis = op.attr("axis", 0) % len(x.shape)
-    y = op.output(0)
-    outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
-    op.emit(
-        gather,
-        [bits(x), index, bits(y)],
-        outer=outer,
-        axis=x.shape[axis],
-        count=index.size,
-        inner=inner,
-        work=work_of_rows(y, inner),
-        message=index_along(1),
-    )
+    outer, axis, inner = shape_around(x, op.attr("axis", 0) % len(x.shape))
+    emit_gather(op, x, index, (outer, axis, index.size, inner), index_along(1))
+
+
+def shape_around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
+    """Return the shape (outer, axis, inner) of x as a kernel sees it that works along one axis."""
+    return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
+
+
+def emit_gather(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim], message: "Message" = "") -> None:
+    """Emit output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
+    y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
+    outer, axis, count, inner = sizes
+    given: dict[str, Any] = {"outer": outer, "axis": axis, "count": count, "inner": inner * pieces}
+    op.emit(gather, [bits(x), index, bits(y)], **given, work=work_of_rows(y, inner), message=message)
 
 
 def work_of_rows(y: Tensor, inner: Dim) -> Dim:
@@ -324,39 +327,33 @@ def _work_of_updates(updates: Tensor, sizes: Sizes) -> Dim:
 
 
 def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
-    """Copy the input, then write updates into the copy. Writing moves elements of any type, reductions compute in it."""
+    """Copy the input, then write updates into the copy. Writing moves elements of any type, reductions compute in it.
+
+    The greater one of two complex numbers has the greater real part, or the greater imaginary one.
+    """
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
-    if how != "none" and dtype in COMPLEX:
-        _scatter_complex(op, kernel, table, sizes, message, touched)
-        return
     if how != "none":
-        if dtype in ("float16", "bfloat16"):
+        if dtype in COMPLEX:
+            how = f"complex_{how}"
+            touched = {name: extent if name == "index" else _double(extent) for name, extent in touched.items()}
+        elif dtype in HALVES:
             x, updates = op.cast(x, "float32"), op.cast(updates, "float32")
         elif dtype == "bool":
             how = "imax" if how in ("add", "max") else "imin"
         elif dtype in INTEGERS and how in ("max", "min"):
             how = f"i{how}"
     y = op.output(0) if x.dtype == dtype else op.temporary(x.dtype, x.shape)
-    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
-    written = [bits(updates), table, bits(y)] if how == "none" else [updates, table, y]
+    source, target = bits(x), bits(y)
+    op.emit(primitives.copy, [source, target], count=target.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
+    if how == "none":
+        updates, y = bits(updates), target
+    elif dtype in COMPLEX:
+        updates, y = pairs(updates), pairs(y)
     work = _work_of_updates(updates, sizes)
-    op.emit(kernel, [index, *written], **sizes, how=how, work=work, serial=True, message=message, touched=touched)
+    op.emit(kernel, [index, updates, table, y], **sizes, how=how, work=work, serial=True, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
-
-
-def _scatter_complex(
-    op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched
-) -> None:
-    """Scatter complex numbers with a reduction; the greater one has the greater real part, or the greater imaginary one."""
-    x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
-    index, made = op.input(1), pairs(y)
-    op.emit(primitives.copy, [x, made], count=made.size, work=work_of_copy(x.dtype, x.size), inplace=(1, 0))
-    how = f"complex_{op.attr('reduction')}"
-    twice: Touched = {name: _double(extent) if name != "index" else extent for name, extent in touched.items()}
-    work = _work_of_updates(updates, sizes)
-    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=work, serial=True, message=message, touched=twice)
 
 
 def _double(extent: Extent) -> Extent:

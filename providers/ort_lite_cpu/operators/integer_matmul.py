@@ -71,9 +71,6 @@ def q_gemm(op: NodeLowering) -> None:
         emit_permute(op, a, moved, a.shape, (1, 0))
         a = moved
     scales = [float(op.attr("alpha", 1.0)), parameter(op, 1), parameter(op, 4)]
-    for index in (4, 5):
-        if op.has(index) and len(op.raw(index).shape) > 1:
-            raise op.reject(f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one a column")
     if op.has(5):
         op.agree(op.raw(4).shape, op.raw(5).shape, "scale and zero point of b differ in shape")
     if op.has(7) != op.has(8):

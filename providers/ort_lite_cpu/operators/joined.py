@@ -43,8 +43,8 @@ def output_in_concat(op: NodeLowering) -> Tensor:
     """Return output 0, channels last, for a kernel that writes to `locate`: a part of a Concat's result if nothing else reads it."""
     value, info = op.node.outputs[0], op.info()
     assert value is not None and info.shape is not None and info.dtype is not None
-    reader, perm = value.readers[0] if len(value.uses) == 1 else None, channels_last(len(info.shape))
-    cuts = None if reader is None or op.values.remaining.get(value) != 1 else _cuts(reader, len(info.shape))
+    reader, perm = value.readers[0] if op.values.is_read_once(value) else None, channels_last(len(info.shape))
+    cuts = None if reader is None else _cuts(reader, len(info.shape))
     if reader is None or cuts is None or not same(cuts[value], info.shape[1]):
         return op.output(0, perm)
     whole = op.values.joined.get(reader)

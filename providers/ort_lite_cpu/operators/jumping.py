@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.record import Record
@@ -45,21 +44,21 @@ def as_branches(op: NodeLowering) -> bool:
     known = None if info.contents is None else info.contents[0]
     graphs: list[Graph] = [op.attr("else_branch"), op.attr("then_branch")]
     if isinstance(known, int):
-        return _surely(op, values, inline_body(values, graphs[known != 0], []))
+        return _surely(op, inline_body(values, graphs[known != 0], []))
     otherwise, then = (inline_body(values, graph, []) for graph in graphs)
     if otherwise is not None and then is not None and _alike(otherwise, then):
-        _either(op, values, values.builder.store(tensor), then, otherwise)
+        _either(op, values.builder.store(tensor), then, otherwise)
         return True
     if then is None or known is None:
         return False
     expect(values, Requirement(op.node, known, "", (), expected=True), sure=True)
-    return _surely(op, values, then)
+    return _surely(op, then)
 
 
-def _surely(op: NodeLowering, values: Values, branch: Inlined | None) -> bool:
+def _surely(op: NodeLowering, branch: Inlined | None) -> bool:
     if branch is None:
         return False
-    splice(values, branch, sure=True)
+    splice(op.values, branch, sure=True)
     for k, (tensor, info) in enumerate(branch.results):
         _set(op, k, tensor, info)
     return True
@@ -71,8 +70,9 @@ def _alike(a: Inlined, b: Inlined) -> bool:
     return all(x.dtype == y.dtype and same_shape(x.shape, y.shape) for (x, _), (y, _) in pairs)
 
 
-def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
+def _either(op: NodeLowering, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
     """Emit `then` or `otherwise` as the condition says; both leave their results in the same memory."""
+    values = op.values
     outs = [values.builder.new(tensor.dtype, tensor.shape) for tensor, _ in then.results]
     for branch in (then, otherwise):
         branch.results = [(_readable(values.builder, branch, tensor), info) for tensor, info in branch.results]
@@ -84,12 +84,12 @@ def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, 
     _land(values, otherwise, outs)
     test.jump, leave.jump = middle - begin + 1, count(values.builder) - middle + 1
     for k, out in enumerate(outs):
-        _set(op, k, out, Info(TensorType(out.dtype, out.shape)))
+        _set(op, k, out, _shape_info(out))
 
 
-def _readable(builder: Builder, branch: Inlined, tensor: Tensor) -> Tensor:
-    """Return the tensor, stored in memory in logical order unless the branch owns it."""
-    return tensor if branch.owns(tensor) else builder.store(tensor)
+def _readable(builder: Builder, body: Inlined, tensor: Tensor) -> Tensor:
+    """Return the tensor, stored in memory in logical order unless the body owns it."""
+    return tensor if body.owns(tensor) else builder.store(tensor)
 
 
 def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
@@ -166,8 +166,9 @@ def as_loop(op: NodeLowering) -> bool:
     if limit is None or condition is None or len(starts) < len(begun):
         return False
     turn = values.builder.new("int64", (1,))
+    number_of_turn = values.builder.view(turn, ())
     held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[1 + k], 2 + k)) for k, one in enumerate(starts)]
-    made, going, always = _while(values, graph, condition, [(values.builder.view(turn, ()), _plain("int64")), *held])
+    made, going, always = _while(values, graph, condition, [(number_of_turn, _shape_info(number_of_turn)), *held])
     if made is None or (stacks and (number is None or not always)):
         return False
     pairs = [(condition, (going, condition[1])), *zip(starts, held, strict=True)]
@@ -177,7 +178,7 @@ def as_loop(op: NodeLowering) -> bool:
         return False
     rows = [] if number is None else [_stack(values.builder, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
     _roll(values, made, turns, states, [], rows)
-    _leave(op, [*zip(starts, held, strict=True)], rows)
+    _leave(op, held, rows)
     return True
 
 
@@ -202,7 +203,7 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
             return made, true[0], True
     fixed = _is_slot(values.bodies[graph].result_slots[0], 1)
     going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
-    return inline_body(values, graph, [number, (going, _plain("bool")), *states]), going, False
+    return inline_body(values, graph, [number, (going, _shape_info(going)), *states]), going, False
 
 
 def as_scan(op: NodeLowering) -> bool:
@@ -222,7 +223,7 @@ def as_scan(op: NodeLowering) -> bool:
         return False
     starts, returned = found[:split], values.bodies[graph].result_slots
     held = [_state_in_loop(values.builder, one, fixed=_is_slot(returned[k], k)) for k, one in enumerate(starts)]
-    slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
+    slices = [(row.slice, _shape_info(row.slice)) for row in taken]
     made = inline_body(values, graph, [*held, *slices])
     states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
     if made is None or states is None:
@@ -232,7 +233,7 @@ def as_scan(op: NodeLowering) -> bool:
     rows = [_stack(values.builder, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
     limit = values.builder.store(Tensor("int64", (1,), contents=(number,)))
     _roll(values, made, Turns(values.builder.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
-    _leave(op, [*zip(starts, held, strict=True)], rows)
+    _leave(op, held, rows)
     return True
 
 
@@ -242,8 +243,9 @@ def _true() -> Known:
     return Tensor("bool", (), Buffer(1, array)), Info(TensorType("bool", ()), (1,))
 
 
-def _plain(dtype: DType) -> Info:
-    return Info(TensorType(dtype, ()))
+def _shape_info(tensor: Tensor) -> Info:
+    """Return the Info of a tensor of which no more is known than its type and shape."""
+    return Info(TensorType(tensor.dtype, tensor.shape))
 
 
 def _is_slot(returned: object, number: int) -> bool:
@@ -256,7 +258,7 @@ def _state_in_loop(builder: Builder, start: Known, fixed: bool) -> Known:
     if fixed:
         return start
     tensor = builder.new(start[0].dtype, start[0].shape)
-    return tensor, Info(TensorType(tensor.dtype, tensor.shape))
+    return tensor, _shape_info(tensor)
 
 
 def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> list[State] | None:
@@ -287,8 +289,8 @@ def _roll(
     """Append the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
     for state in states:
         _copy(values.builder, values.builder.store(state.start), state.held)
-    ends = [values.builder.store(x.result) if not made.owns(x.result) else x.result for x in states]
-    slices = [values.builder.store(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
+    ends = [_readable(values.builder, made, state.result) for state in states]
+    slices = [_readable(values.builder, made, row.slice) for row in rows]
     enter = jump(values.builder, jumps.begin, turns.operands)
     begin = count(values.builder)
     for row in taken:
@@ -343,12 +345,12 @@ def _redirect(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor
     return tensor if buffer is None else tensor.replace(buffer=buffer)
 
 
-def _leave(op: NodeLowering, states: Sequence[tuple[Known, Known]], rows: Sequence[Row]) -> None:
+def _leave(op: NodeLowering, states: Sequence[Known], rows: Sequence[Row]) -> None:
     """Make states and rows the outputs of the node."""
-    for k, (_, (tensor, info)) in enumerate(states):
+    for k, (tensor, info) in enumerate(states):
         _set(op, k, tensor, info)
     for k, row in enumerate(rows, len(states)):
-        _set(op, k, row.whole, Info(TensorType(row.whole.dtype, row.whole.shape)))
+        _set(op, k, row.whole, _shape_info(row.whole))
 
 
 # --- Of all three

@@ -13,7 +13,7 @@ from ort_lite_cpu.kernels.gemm.attention import NUMBERS
 from ort_lite_cpu.kernels.gemm.attention_rows import row_vectors
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_packed_attention
+from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.microsoft.cache_places import CachePlace, moves, present_of, steps_in
 from ort_lite_cpu.operators.rotary import HeadSteps
 
@@ -201,7 +201,7 @@ def emit_coded_attention(
     if not same(many, 0):
         shape = q.shape[0], keys.codes.shape[1], total, q.shape[3]
         k, v = (_numbers(op, cache, shape, many) for cache in (keys, values))
-        emit_packed_attention(op, q, k, v, y, mask, rules, scores, turn=many)
+        emit_attention(op, q, k, v, y, mask, rules, scores, turn=many, packed=True)
 
 
 def _numbers(op: NodeLowering, cache: CodedCache, shape: tuple[Dim, Dim, Dim, Dim], turn: Dim) -> Heads:
