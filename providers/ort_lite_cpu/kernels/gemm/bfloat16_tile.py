@@ -10,7 +10,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, StaticInt, like, native, shift, span
 from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm.integer import beside
+from ort_lite_cpu.kernels.gemm.integer import apart, beside
 
 FEW = 4
 """The rows of the register tile for the last rows: enough for the latency of the instruction."""
@@ -70,9 +70,7 @@ def pack_constant(b: Array, tile: Bfloat16Tile) -> Array:
 
 def unpack_constant(packed: Array, k: int, n: int) -> Array:
     """Return the float32 (K, N) of which `pack_constant` made `packed`, bit for bit. O(size)."""
-    across, depth, columns, _ = packed.shape
-    halves = packed.transpose(1, 3, 0, 2).reshape(2 * depth, across * columns)[:k, :n]
-    return (halves.astype(np.uint32) << 16).view(np.float32)
+    return (apart(packed, k, n).astype(np.uint32) << 16).view(np.float32)
 
 
 class StridedMatrices(NamedTuple):

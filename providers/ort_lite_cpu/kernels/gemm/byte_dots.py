@@ -366,14 +366,11 @@ def _tile(
         totals = i8mm.MatrixBlock(emit, rows, vectors, middle == 128).sums(left, right, first)
     else:
         totals = dot_sums(emit, left, right, first, rows)
-    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
-    for i in range(rows):
-        target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]
-        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
-            with inside:
-                epilogue.store(row, target, True)
-            with edge:
-                epilogue.store(row, target, False)
+
+    def store(i: int, whole: bool) -> None:
+        epilogue.store(totals[i * vectors : (i + 1) * vectors], emit.move(c, emit.mul(ldc, i)), whole)
+
+    emit.store_rows(m, n, rows, vectors, store)
 
 
 def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> list[Any]:
@@ -405,10 +402,6 @@ def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> l
 
 class ByteDots(IntegerVectors):
     """Sums in 32 bits of four products of bytes; vectors of bytes are vectors of words, four to each."""
-
-    def words(self, pointer: Any) -> Any:
-        """Return a pointer to bytes as one to words of four."""
-        return self.builder.bitcast(pointer, self.element.as_pointer())
 
     def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
         """Load a vector of words, which need no alignment."""
