@@ -24,7 +24,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
     zero_point,
 )
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows, from_row
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
@@ -155,11 +155,11 @@ def dot_rows(
         if whole > 0:
             configure_tiles(tile.rows, tile.amx)
         for i in range(0, whole, 2 * tile.rows):
-            rows = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
+            rows = from_row(left, i)
             _strip(rows, w, shift(c, i * g.ldc), min(2 * tile.rows, whole - i), j, end, g, out, most, tile)
         if whole < m:
             configure_tiles(m - whole, tile.amx)
-            rows = LeftOperand(shift(left.at, whole * left.row), left.row, left.line, left.lines)
+            rows = from_row(left, whole)
             _strip(rows, w, shift(c, whole * g.ldc), m - whole, j, end, g, out, most if m - whole > FEW else depth, tile)
 
 
@@ -313,16 +313,16 @@ def dot_panel(
     """
     i = 0
     while tile.amx and tile.middle == 0 and m <= FEW and i < m:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
     while m - i > tile.rows - tile.few:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.rows
     while i < m:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.few
 

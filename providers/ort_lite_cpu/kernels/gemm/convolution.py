@@ -5,7 +5,6 @@ never holds the whole "im2col" matrix. The depth is ordered (kd, kh, kw, channel
 run of memory where taps are neighbours.
 """
 
-import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -13,7 +12,7 @@ from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, further, mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
@@ -151,7 +150,6 @@ def _block(
     west = min(max((window.pw + window.sw - 1) // window.sw, 0), g.ow)
     room = g.iw + window.pw - (window.kw - 1) * window.dw - 1
     east = min(room // window.sw + 1, g.ow) if room >= 0 else 0
-    clips = act.low > -math.inf or act.high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
         if g.channels > deep and not _neighbours(g, window):
@@ -159,7 +157,7 @@ def _block(
             piece = DepthPiece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
         else:
             piece = DepthPiece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
-        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
+        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, act.low, act.high)
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
         end, out = TileEpilogue(mode, shift(bias, j), shift(residual, j), act.low, act.high), shift(y, j)
@@ -218,7 +216,7 @@ def _in_place(
                 step, lines, start = window.dw * g.c, taps * lines, start + tap * window.dw * g.c + inner
             b, some = shift(w, p * ldw + (r0 - piece.r0) * window.kw * g.channels * width), n - p * width
             seen = LeftOperand(shift(x, start), window.sw * g.c, step, lines)
-            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
+            own = further(end, p * width, at)
             panel(seen, b, b, shift(y, at), place.ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
@@ -258,7 +256,7 @@ def _gather(
         factors, out, some, j = shift(w, p * ldw), shift(y, at + p * width), n - p * width, p * width
         soon = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw)
         seen = LeftOperand(scratch, depth, 0, 1)
-        own = TileEpilogue(end.mode, shift(end.bias, j), shift(end.residual, at + j), end.low, end.high)
+        own = further(end, j, at + j)
         panel(seen, factors, soon, out, ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
@@ -328,7 +326,7 @@ def _finish(
     for p in range((n + width - 1) // width):
         for row in range(block.top, block.bottom):
             at = (row * g.ow + block.begin) * place.ldy + p * width
-            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
+            own = further(end, p * width, at)
             some, none = n - p * width, LeftOperand(w, 0, 0, 0)
             panel(none, w, w, shift(y, at), place.ldy, count, some, 1, own, tile.rows, tile.vectors, tile.lanes)
 

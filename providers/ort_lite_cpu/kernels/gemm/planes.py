@@ -3,7 +3,6 @@
 Where images come and go in that order, as at the borders of a model, nothing is transposed for them.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +12,13 @@ from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import (
     ACCUMULATE,
-    CLIP,
     RESIDUAL,
     SHARES,
     LeftOperand,
     Tile,
     TileEpilogue,
+    clip_mode,
+    further,
     panel,
     tile,
 )
@@ -115,7 +115,7 @@ def pointwise(
     width = tile.vectors * tile.lanes
     across = (pixels + width - 1) // width
     factors = shift(scratch, part * min(DEPTH, g.k + g.ones) * width)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     for job in span(g.n * across, part, parts):
         image, j = job // across, job % across * width
         count, at = min(width, pixels - j), image * g.m * pixels + j
@@ -212,7 +212,7 @@ def depthwise_planes(
     seen = ((band - 1) * form.down + form.lines) * form.across * (ow + (form.taps - 1) // form.across)
     table = shift(scratch, part * (3 + seen))
     begin_table(table, act.low, act.high, seen)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -270,8 +270,8 @@ def separable(
     begin_table(table, product.low, product.high, seen)
     for i in range(c * line, k * line):
         between[i] = like(x, 1)
-    mode1 = CLIP if product.low > -math.inf or product.high < math.inf else 0
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode1 = clip_mode(product.low, product.high)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -324,7 +324,7 @@ def _product(
             call += 1
             row = number * rows
             a, b, c = shift(w, row * k), shift(x, j), shift(y, row * ldy + j)
-            own = TileEpilogue(end.mode, a, shift(end.residual, row * ldy + j), end.low, end.high)
+            own = further(end, 0, row * ldy + j)
             _tiles(
                 a, b, c, ldy, min(rows, m - row), count - j, k, own, product.rows, product.vectors, product.apart, product.lanes
             )
@@ -356,7 +356,7 @@ def _tiles(
         i = rows
     while i < m:
         left, y = LeftOperand(shift(a, i * k), k, 0, 1), shift(c, i * ldc)
-        own = TileEpilogue(end.mode, end.bias, shift(end.residual, i * ldc), end.low, end.high)
+        own = further(end, 0, i * ldc)
         if rows > 4 and m - i >= 4:
             tile(left, b, b, y, ldc, n, k, own, 4, vectors, apart, lanes, SHARES)
             i += 4
