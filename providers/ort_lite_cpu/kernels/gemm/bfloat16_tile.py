@@ -62,10 +62,7 @@ def is_bfloat16(b: Array) -> bool:
 def pack_constant(b: Array, tile: Bfloat16Tile) -> Array:
     """Return (K, N), float32 that `is_bfloat16`, as bits (ceil(N / columns), depth, columns, 2), with zeros at the ends. O(size)."""
     halves = np.right_shift(b.view(np.uint32), 16).astype(np.uint16)
-    more = -b.shape[0] % (2 * tile.pairs)
-    if more > 1:
-        halves = np.concatenate([halves, np.zeros((more, b.shape[1]), np.uint16)])
-    return beside(halves, tile.columns, 2)
+    return beside(halves, tile.columns, 2, 2 * tile.pairs)
 
 
 def unpack_constant(packed: Array, k: int, n: int) -> Array:
@@ -74,7 +71,7 @@ def unpack_constant(packed: Array, k: int, n: int) -> Array:
 
 
 class StridedMatrices(NamedTuple):
-    """StridedMatrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
+    """Matrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
 
     d0: int
     d1: int

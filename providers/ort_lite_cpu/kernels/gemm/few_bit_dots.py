@@ -268,11 +268,11 @@ class CodeDots(Codes):
         if self.bits == 8:
             return self.builder.xor(held, self._bytes(self.flip)) if self.flip else held
         if number:
-            held = self.builder.lshr(held, self.ir.Constant(self.integers, [self.bits * number] * self.lanes))
+            held = self.builder.lshr(held, self._each(self.bits * number))
         return self.builder.and_(held, self._bytes(self.most))
 
     def _bytes(self, value: int) -> Any:
-        return self.ir.Constant(self.integers, [value * 0x01010101] * self.lanes)
+        return self._each(value * 0x01010101)
 
     def round_of(self, dots: ByteDots, addresses: Rows, rows: int, vectors: int, width: int) -> Any:
         """Return the function that emits the k of one word: pointers to rows, one to words, and sums."""

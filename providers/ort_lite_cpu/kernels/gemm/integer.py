@@ -64,13 +64,14 @@ def pairs(b: Array, width: int) -> Array:
     return beside(b.astype(np.int8 if fits else np.int16, copy=False), width, 2)
 
 
-def beside(b: Array, width: int, count: int) -> Array:
+def beside(b: Array, width: int, count: int, multiple: int = 1) -> Array:
     """Return (..., K, N) as (..., ceil(N / width), ceil(K / count), width, count), with zeros at the ends.
 
+    K is filled up to a `multiple` first, which is one of `count` if it is above 1.
     The `count` values of k are put side by side first, and then move as one: NumPy moves bytes as slowly as words.
     """
     *batch, k, n = b.shape
-    across, depth = -(-n // width), -(-k // count)
+    across, depth = -(-n // width), -(-(k + -k % multiple) // count)
     group = np.dtype(f"u{count * b.itemsize}")
     if b.swapaxes(-1, -2).flags.c_contiguous:  # side by side already
         columns = np.zeros((*batch, across * width, count * depth), b.dtype)
