@@ -14,7 +14,7 @@ from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, TileEpilogue, add_and_clip, further, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.square import prefetch_second
+from ort_lite_cpu.kernels.square import prefetch_run
 
 ROWS = 2
 """Output rows that are computed at one place."""
@@ -128,20 +128,13 @@ def depthwise(
                 if far:
                     below = (image * g.ih + h + (window.kh - 1) * window.dh + ROWS * window.sh) * g.iw + max(start, 0)
                     for i in range(window.sh):
-                        _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
-                    _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
+                        prefetch_run(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
+                    prefetch_run(shift(out, ROWS * g.ow * g.c), count * g.c)
                 end = TileEpilogue(mode, bias, shift(residual, at), act.low, act.high)
                 _channels(seen, b, g.c, out, count, inside, end, form)
         if kind != "":
             activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, act.alpha, act.beta, kind)
     return OK
-
-
-@native
-def _ask(x: Ptr, count: int) -> None:
-    """Prefetch elements that are read or written when the next rows are computed; any address is allowed."""
-    for i in range(0, count, 16):
-        prefetch_second(shift(x, i))
 
 
 @native(inline=False)

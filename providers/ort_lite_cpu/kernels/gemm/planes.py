@@ -25,7 +25,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import (
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, PlaneForm, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.square import prefetch_second
+from ort_lite_cpu.kernels.square import prefetch_run
 
 BAND = 6144
 """Elements of an input with its padding that are computed from at one place: they stay in the first cache level."""
@@ -152,12 +152,10 @@ def _panel_of_pixels(x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, coun
         mode = (0 if piece == 0 else ACCUMULATE) + (end.mode if piece == pieces - 1 else 0)
         for number in range(tiles):
             for seen in range(packed * number // tiles, packed * (number + 1) // tiles):
-                for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(source, seen * line + i))
+                prefetch_run(shift(source, seen * line + width), width)
             row = number * rows
             for written in range(row, min(row + rows, g.m)):
-                for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(y, written * line + i))
+                prefetch_run(shift(y, written * line + width), width)
             left, c = LeftOperand(shift(w, row * total + start), total, 0, 1), shift(y, row * line)
             own = TileEpilogue(mode, w, shift(end.residual, row * line), end.low, end.high)
             few, f = min(rows, g.m - row), factors
@@ -283,8 +281,7 @@ def separable(
                 table[2] = like(x, 0) if null(bias) else bias[channel]
                 a, b = shift(x, (image * c + channel) * g.ih * g.iw), shift(w, channel * form.lines * form.taps)
                 for row in range(channel * m // c, (channel + 1) * m // c):
-                    for i in range(0, count * ow, 16):
-                        prefetch_second(shift(out, row * pixels + i))
+                    prefetch_run(shift(out, row * pixels), count * ow)
                 f, h = shift(between, channel * line), top * form.down - g.ph
                 band_of_rows(a, b, table, f, f, h, count, g.ih, g.iw, ow, mode1, form, form.behind)
             soon = shift(x, (image * c * g.ih + (top + count) * form.down + form.lines - 1 - g.ph) * g.iw)
@@ -319,8 +316,7 @@ def _product(
     for j in range(0, count, width):
         for number in range(tiles):
             for channel in range(ahead.channels * call // calls, ahead.channels * (call + 1) // calls):
-                for i in range(0, ahead.length, 16):
-                    prefetch_second(shift(ahead.at, channel * ahead.step + i))
+                prefetch_run(shift(ahead.at, channel * ahead.step), ahead.length)
             call += 1
             row = number * rows
             a, b, c = shift(w, row * k), shift(x, j), shift(y, row * ldy + j)
