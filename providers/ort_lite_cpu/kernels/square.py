@@ -30,6 +30,13 @@ def prefetch_second(builder: Any, pointer: Any) -> None:
     ask_for(builder, pointer, 2)
 
 
+@native
+def prefetch_run(x: Ptr, count: int) -> None:
+    """Ask for `count` adjacent elements like `prefetch_second`; any address is allowed."""
+    for i in range(0, count, 16):
+        prefetch_second(shift(x, i))
+
+
 @emitter("void(*T,i64,*T,i64)")
 def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """y[j * y_step + i] = x[i * x_step + j] for i and j below SIZE."""

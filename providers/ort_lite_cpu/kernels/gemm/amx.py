@@ -155,18 +155,12 @@ class TileBlock(_Tiles):
     def finish(self, m: Any, n: Any, c: Any, ldc: Any, end: IntegerEpilogue) -> None:
         """Write the result of m rows and n columns, whose rows are `ldc` elements apart."""
         builder = self.builder
-        whole = builder.icmp_signed(">=", n, self.integer(32))
-        if end.form == SUMS:
-            with builder.if_else(whole) as (inside, edge):
-                with inside:
-                    target = builder.bitcast(c, self.buffer.type)
-                    self.store_tiles(m, target, builder.mul(ldc, self.integer(4)))
-                with edge:
-                    self._through_buffer(m, c, ldc, end, False)
-            return
-        with builder.if_else(whole) as (inside, edge):
+        with builder.if_else(builder.icmp_signed(">=", n, self.integer(32))) as (inside, edge):
             with inside:
-                self._through_buffer(m, c, ldc, end, True)
+                if end.form == SUMS:
+                    self.store_tiles(m, builder.bitcast(c, self.buffer.type), builder.mul(ldc, self.integer(4)))
+                else:
+                    self._through_buffer(m, c, ldc, end, True)
             with edge:
                 self._through_buffer(m, c, ldc, end, False)
 

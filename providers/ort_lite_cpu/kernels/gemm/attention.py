@@ -283,10 +283,8 @@ def softmax_in_vectors(s: Ptr, n: int, lanes: Static) -> None:
     """s (n,) = softmax(s), in vectors of so many lanes."""
     if lanes == 16:
         softmax_of_vectors(s, s, n, False, 16, 4, True)
-    elif lanes == 8:
-        softmax_of_vectors(s, s, n, False, 8, 1, False)
     else:
-        softmax_of_vectors(s, s, n, False, 4, 1, False)
+        softmax_of_vectors(s, s, n, False, lanes, 1, False)
 
 
 @native

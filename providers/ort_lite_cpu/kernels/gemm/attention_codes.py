@@ -142,22 +142,9 @@ def attend_codes(
             first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
             own, added = shift(s, r * length), shift(mask, b * rules.m_batch + hr * rules.m_head + i * rules.m_row + begin)
-            more = shift(sink, 0 if null(sink) else hr)
-            half, precision = rules.half, rules.precision
+            more, masked, half, precision = shift(sink, 0 if null(sink) else hr), rules.masked, rules.half, rules.precision
             normalise_row(
-                own,
-                first,
-                last,
-                end - begin,
-                added,
-                more,
-                kv.softcap,
-                own,
-                rules.masked,
-                NOTHING,
-                half,
-                precision,
-                exponentials,
+                own, first, last, end - begin, added, more, kv.softcap, own, masked, NOTHING, half, precision, exponentials
             )
         for t in range(begin, end, PIECE):
             blend_rows(

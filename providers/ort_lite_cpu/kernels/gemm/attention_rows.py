@@ -196,8 +196,7 @@ def _load(emit: Vectors, pointer: Any, bits: int, mask: Any) -> list[Any]:
     ir, builder = emit.ir, emit.builder
     kind, wide = (ir.VectorType(ir.IntType(width), emit.lanes) for width in (8, 32))
     pointer = builder.bitcast(pointer, kind.as_pointer())
-    name = f"v{emit.lanes}i8"
-    codes = builder.load(pointer, align=1) if mask is None else emit.masked_load(pointer, kind, name, 1, mask)
+    codes = builder.load(pointer, align=1) if mask is None else emit.masked_load(pointer, kind, 1, mask)
     if bits == 8:
         return [builder.sitofp(builder.sext(codes, wide), emit.type)]
     codes = builder.zext(codes, wide)

@@ -18,7 +18,7 @@ from ort_lite_cpu.kernels.gemm.bfloat16_tile import Bfloat16Tile
 from ort_lite_cpu.kernels.gemm.byte_dots import STRIP, dot_sums
 from ort_lite_cpu.kernels.gemm.gemm import Batches, grid
 from ort_lite_cpu.kernels.gemm.integer import block_rows
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, from_row
 
 NEEDS = "avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16|avx512f,avx512bw,avx512bf16"
 """The CPU features of the instructions that `bfloat16_tile` chooses among."""
@@ -112,7 +112,7 @@ def bfloat16_gemm(
             _copy_rows(source, each.lda, scratch, pitch, count, k)
             rows = LeftOperand(scratch, pitch, 0, 1)
         whole = count // tile.rows * tile.rows if tile.amx else count
-        rest = LeftOperand(shift(rows.at, whole * rows.row), rows.row, 0, 1)
+        rest = from_row(rows, whole)
         for j in range(left, right, some):
             end = min(j + some, right)
             _strip(rows, matrix, bias, sums, target, whole, each, j, end, biased, tile)
@@ -190,12 +190,12 @@ def bfloat16_panel(
         _tile(left, right, end, c, ldc, 1, n, 1, tile.vectors, tile.lanes, 0, biased)
         i = 1
     while m - i > tile.rows - tile.few:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, 0, 1), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         own = Bfloat16Ending(end.bias, shift(end.sums, i * width), end.add, end.last)
         _tile(x, right, own, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.amx, biased)
         i += tile.rows
     while i < m:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, 0, 1), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         own = Bfloat16Ending(end.bias, shift(end.sums, i * width), end.add, end.last)
         _tile(x, right, own, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.amx, biased)
         i += tile.few
@@ -224,16 +224,16 @@ def _tile(
     emit = Bfloat16Dots(builder, lanes)
     epilogue = Bfloat16Epilogue(emit, end, c, ldc, n, vectors, biased)
     x = LeftOperand(emit.bytes(left.at), emit.mul(left.row, 2), emit.integer(0), emit.integer(1))
-    b = emit.bytes(right.b)
+    panel = TilePanel(emit.bytes(right.b), right.depth)
     if amx:
-        block = TileBlock(emit, x, TilePanel(b, right.depth), "tdpbf16ps")
+        block = TileBlock(emit, x, panel, "tdpbf16ps")
         count = builder.select(builder.icmp_signed("<", m, emit.integer(rows)), m, emit.integer(rows))
         block.compute(count)
         block.store_tiles(count, block.buffer, emit.integer(4 * vectors * lanes))
         held = builder.bitcast(block.buffer, emit.element.as_pointer())
         epilogue.store_rows(count, lambda row, j: emit.load(emit.move(held, emit.mul(row, vectors * lanes)), j * lanes))
         return
-    totals = dot_sums(emit, x, Bfloat16Panel(b, right.depth), [emit.zero] * vectors, rows)
+    totals = dot_sums(emit, x, panel, [emit.zero] * vectors, rows)
     for i in range(rows):
         with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)):
             epilogue.store(totals[i * vectors : (i + 1) * vectors], emit.integer(i))

@@ -30,10 +30,6 @@ class Bfloat16Dots(Vectors):
         """Return a pointer as one to bytes."""
         return self.builder.bitcast(pointer, self.ir.IntType(8).as_pointer())
 
-    def words(self, pointer: Any) -> Any:
-        """Return a pointer as one to pairs."""
-        return self.builder.bitcast(pointer, self.element.as_pointer())
-
     def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
         """Load a vector of pairs, which need no alignment."""
         return super().load(pointer, at, mask) if mask is not None else self.builder.load(self._pointer(pointer, at), align=1)
@@ -48,15 +44,13 @@ class Bfloat16Epilogue:
     """Emits the last steps for vectors of sums: adding earlier ones and a bias, and rounding to nearest even if c is bfloat16."""
 
     def __init__(self, emit: Bfloat16Dots, end: Any, c: Any, ldc: Any, n: Any, vectors: int, biased: int) -> None:
-        ir, builder = emit.ir, emit.builder
+        builder = emit.builder
         self.emit, self.end, self.c, self.ldc, self.builder = emit, end, c, ldc, builder
-        self.narrow, self.width = isinstance(c.type.pointee, ir.IntType), vectors * emit.lanes
-        self.masks = [emit.mask(builder.sub(n, emit.integer(j * emit.lanes))) for j in range(vectors)]
+        self.narrow, self.width = isinstance(c.type.pointee, emit.ir.IntType), vectors * emit.lanes
+        self.masks = emit.masks(n, vectors)
         self.whole = builder.icmp_signed(">=", n, emit.integer(self.width))
         self.last = builder.icmp_signed("!=", end.last, emit.integer(0))
-        bits = ir.VectorType(ir.IntType(1), emit.lanes)
-        add = builder.icmp_signed("!=", end.add, emit.integer(0))
-        self.before = builder.select(add, bits([True] * emit.lanes), bits([False] * emit.lanes))
+        self.before = emit.splat_bit(builder.icmp_signed("!=", end.add, emit.integer(0)))
         self.bias = [emit.load(end.bias, j * emit.lanes, self.masks[j]) for j in range(vectors)] if biased else []
 
     def store_rows(self, m: Any, load: Callable[[Any, int], Any]) -> None:

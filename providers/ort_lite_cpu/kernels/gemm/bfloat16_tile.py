@@ -10,7 +10,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, StaticInt, like, native, shift, span
 from ort_lite.shapes import ceildiv
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm.integer import beside
+from ort_lite_cpu.kernels.gemm.integer import apart, beside
 
 FEW = 4
 """The rows of the register tile for the last rows: enough for the latency of the instruction."""
@@ -62,21 +62,16 @@ def is_bfloat16(b: Array) -> bool:
 def pack_constant(b: Array, tile: Bfloat16Tile) -> Array:
     """Return (K, N), float32 that `is_bfloat16`, as bits (ceil(N / columns), depth, columns, 2), with zeros at the ends. O(size)."""
     halves = np.right_shift(b.view(np.uint32), 16).astype(np.uint16)
-    more = -b.shape[0] % (2 * tile.pairs)
-    if more > 1:
-        halves = np.concatenate([halves, np.zeros((more, b.shape[1]), np.uint16)])
-    return beside(halves, tile.columns, 2)
+    return beside(halves, tile.columns, 2, 2 * tile.pairs)
 
 
 def unpack_constant(packed: Array, k: int, n: int) -> Array:
     """Return the float32 (K, N) of which `pack_constant` made `packed`, bit for bit. O(size)."""
-    across, depth, columns, _ = packed.shape
-    halves = packed.transpose(1, 3, 0, 2).reshape(2 * depth, across * columns)[:k, :n]
-    return (halves.astype(np.uint32) << 16).view(np.float32)
+    return (apart(packed, k, n).astype(np.uint32) << 16).view(np.float32)
 
 
 class StridedMatrices(NamedTuple):
-    """StridedMatrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
+    """Matrices (d0, d1, d2, k, n) in memory: the steps from one to the next, and from one of k and one of n to the next."""
 
     d0: int
     d1: int

@@ -25,7 +25,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
     zero_point,
 )
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
-from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows
+from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows, from_row
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
@@ -158,11 +158,11 @@ def dot_rows(
         if whole > 0:
             configure_tiles(tile.rows, tile.amx)
         for i in range(0, whole, 2 * tile.rows):
-            rows = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
+            rows = from_row(left, i)
             _strip(rows, w, shift(c, i * g.ldc), min(2 * tile.rows, whole - i), j, end, g, out, most, tile)
         if whole < m:
             configure_tiles(m - whole, tile.amx)
-            rows = LeftOperand(shift(left.at, whole * left.row), left.row, left.line, left.lines)
+            rows = from_row(left, whole)
             _strip(rows, w, shift(c, whole * g.ldc), m - whole, j, end, g, out, most if m - whole > FEW else depth, tile)
 
 
@@ -316,20 +316,20 @@ def dot_panel(
     """
     i = 0
     while tile.amx and tile.middle == 0 and m <= FEW and i < m:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
     while m - i > tile.rows - tile.few:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.rows
     while i < m and (tile.quads > 1 or m - i > 1):
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.few
     while i < m:
-        x, y = LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines), shift(c, i * ldc)
+        x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
 
@@ -373,14 +373,11 @@ def _tile(
         totals = i8mm.MatrixBlock(emit, rows, vectors, middle == 128).sums(left, right, first)
     else:
         totals = _row_sums(emit, left, right, first) if rows == 1 else dot_sums(emit, left, right, first, rows)
-    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
-    for i in range(rows):
-        target, row = emit.move(c, emit.mul(ldc, i)), totals[i * vectors : (i + 1) * vectors]
-        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
-            with inside:
-                epilogue.store(row, target, True)
-            with edge:
-                epilogue.store(row, target, False)
+
+    def store(i: int, whole: bool) -> None:
+        epilogue.store(totals[i * vectors : (i + 1) * vectors], emit.move(c, emit.mul(ldc, i)), whole)
+
+    emit.store_rows(m, n, rows, vectors, store)
 
 
 def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> list[Any]:
@@ -436,10 +433,6 @@ def _row_sums(emit: "ByteDots", left: Any, right: Any, first: list[Any]) -> list
 
 class ByteDots(IntegerVectors):
     """Sums in 32 bits of four products of bytes; vectors of bytes are vectors of words, four to each."""
-
-    def words(self, pointer: Any) -> Any:
-        """Return a pointer to bytes as one to words of four."""
-        return self.builder.bitcast(pointer, self.element.as_pointer())
 
     def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
         """Load a vector of words, which need no alignment."""

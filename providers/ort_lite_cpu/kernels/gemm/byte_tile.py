@@ -84,11 +84,7 @@ def scratch_bytes(m: Dim, k: Dim, tile: DotTile) -> Dim:
 
 def quads(b: Array, tile: DotTile) -> Array:
     """Return (..., K, N), of numbers that fit int8, as (..., ceil(N / columns), 4 * depth / run, columns, run), zeros at the ends."""
-    b = b.astype(np.int8, copy=False)
-    more = -b.shape[-2] % (4 * tile.quads)
-    if more >= tile.run:
-        b = np.concatenate([b, np.zeros((*b.shape[:-2], more, b.shape[-1]), np.int8)], -2)
-    return beside(b, tile.columns, tile.run)
+    return beside(b.astype(np.int8, copy=False), tile.columns, tile.run, 4 * tile.quads)
 
 
 def column_terms(sums: Array, tile: DotTile, addends: Array | None = None, zeros: Array | None = None) -> Array:

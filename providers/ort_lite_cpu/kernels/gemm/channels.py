@@ -1,6 +1,5 @@
 """Pointwise convolution, channels last: products of rows of pixels and constant panels, group by group, into rows of any length."""
 
-import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
@@ -53,7 +52,6 @@ def channels(
     # Pixels come from another core's cache, weights from what all share.
     first, last, left, right = grid((m + rows - 1) // rows, groups * across, rows, width // (2 * groups), part, parts)
     last = min(last * rows, m)
-    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
     for i in range(first * rows, last, block):
@@ -62,7 +60,7 @@ def channels(
             start = piece * size
             depth = min(size, k - start)
             following = start + size if piece + 1 < pieces else 0
-            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, act.low, act.high)
             for number in range(left, right):
                 group, j = number // across, number % across * width
                 a, out, some = shift(x, (i * groups + group) * k + start), group * n + j, n - j

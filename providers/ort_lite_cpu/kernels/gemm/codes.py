@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.lang import Ptr
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -12,6 +13,8 @@ from ort_lite_cpu.run.kernels import Kernels
 
 WORD = 32
 """The bits of a word, which holds codes of one column in the order of k from its lowest bits."""
+AHEAD = 4096
+"""The bytes of weights that are prefetched before they are read."""
 
 
 def columns_together(x: Array, width: int, kernels: Kernels) -> Array:
@@ -59,6 +62,11 @@ class Codes(Vectors):
         """Return the words from element `at` on."""
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
+
+    def prefetch_codes(self, pointer: Any, vectors: int) -> None:
+        """Prefetch the words of some vectors, AHEAD of those that lie at the pointer."""
+        for line in range(0, vectors * self.lanes * 4, CACHE_LINE):
+            self.prefetch(self.move(pointer, self.integer((AHEAD + line) // 4)))
 
     def load_codes(self, pointer: Any, at: int) -> Any:
         """Return the words from element `at` on, for `code`."""

@@ -5,7 +5,6 @@ never holds the whole "im2col" matrix. The depth is ordered (kd, kh, kw, channel
 run of memory where taps are neighbours.
 """
 
-import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
@@ -13,7 +12,7 @@ from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, ResultPlace, Window
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, mode_of, panel
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, LeftOperand, Tile, TileEpilogue, further, mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
@@ -36,6 +35,21 @@ class DepthPiece(NamedTuple):
     r1: int
     o0: int
     o1: int
+
+
+class PieceOperands(NamedTuple):
+    """The operands of n output channels and a piece of the depth. Panels of w lie `ldw` elements apart, and pixels of y `ldy`.
+
+    scratch has room for the input of a block.
+    """
+
+    x: Ptr
+    w: Ptr
+    y: Ptr
+    scratch: Ptr
+    n: int
+    ldw: int
+    ldy: int
 
 
 class Block(NamedTuple):
@@ -151,7 +165,6 @@ def _block(
     west = min(max((window.pw + window.sw - 1) // window.sw, 0), g.ow)
     room = g.iw + window.pw - (window.kw - 1) * window.dw - 1
     east = min(room // window.sw + 1, g.ow) if room >= 0 else 0
-    clips = act.low > -math.inf or act.high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
         if g.channels > deep and not _neighbours(g, window):
@@ -159,39 +172,29 @@ def _block(
             piece = DepthPiece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
         else:
             piece = DepthPiece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
-        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
+        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, act.low, act.high)
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
-        end, out = TileEpilogue(mode, shift(bias, j), shift(residual, j), act.low, act.high), shift(y, j)
+        end = TileEpilogue(mode, shift(bias, j), shift(residual, j), act.low, act.high)
+        on = PieceOperands(x, b, shift(y, j), scratch, count, ldw, place.ldy)
         if window.kd == 1 and east - west >= tile.rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
-            _in_place(x, b, out, count, ldw, g, window, place, inside, piece, end, tile)
+            _in_place(on, g, window, inside, piece, end, tile)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
                     edge = Block(block.top, block.bottom, column, column + 1)
-                    _gather(x, b, after, out, scratch, count, ldw, g, window, place, edge, piece, end, tile)
+                    _gather(on, after, g, window, edge, piece, end, tile)
         elif piece.r1 - piece.r0 == 1 and piece.o0 // g.channels == (piece.o1 - 1) // g.channels and window.kd == 1:
-            _gather_tap(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
+            _gather_tap(on, after, g, window, block, piece, end, tile)
         else:
-            _gather(x, b, after, out, scratch, count, ldw, g, window, place, block, piece, end, tile)
+            _gather(on, after, g, window, block, piece, end, tile)
 
 
 @native(inline=False)
 def _in_place(
-    x: Ptr,
-    w: Ptr,
-    y: Ptr,
-    n: int,
-    ldw: int,
-    g: ConvolutionShape,
-    window: Window,
-    place: ResultPlace,
-    block: Block,
-    piece: DepthPiece,
-    end: TileEpilogue,
-    tile: Tile,
+    on: PieceOperands, g: ConvolutionShape, window: Window, block: Block, piece: DepthPiece, end: TileEpilogue, tile: Tile
 ) -> None:
-    """Compute n output channels of a block whose pixels see no padding at the sides; lines above and below the image are skipped."""
+    """Compute a block whose pixels see no padding at the sides; lines above and below the image are skipped."""
     width = tile.vectors * tile.lanes
     count = block.end - block.begin
     tap, taps = piece.o0 // g.channels, 1
@@ -199,7 +202,7 @@ def _in_place(
     line = window.dh * g.iw * g.c
     if not _neighbours(g, window) and depth > g.channels:
         taps, depth = depth // g.channels, g.channels
-    for p in range((n + width - 1) // width):
+    for p in range((on.n + width - 1) // width):
         for row in range(block.top, block.bottom):
             h, d, batch = row % g.oh * window.sh - window.ph, row // g.oh % g.od * window.sd - window.pd, row // (g.oh * g.od)
             r0, r1 = piece.r0, piece.r1
@@ -210,16 +213,16 @@ def _in_place(
             while r0 < r1 and h + (r1 - 1) * window.dh >= g.ih:
                 r1 -= 1
             start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * window.sw - window.pw) * g.c + r0 * line
-            at = (row * g.ow + block.begin) * place.ldy + p * width
+            at = (row * g.ow + block.begin) * on.ldy + p * width
             step, lines = line, r1 - r0
             if _neighbours(g, window):
                 start += piece.o0
             else:
                 step, lines, start = window.dw * g.c, taps * lines, start + tap * window.dw * g.c + inner
-            b, some = shift(w, p * ldw + (r0 - piece.r0) * window.kw * g.channels * width), n - p * width
-            seen = LeftOperand(shift(x, start), window.sw * g.c, step, lines)
-            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
-            panel(seen, b, b, shift(y, at), place.ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
+            b, some = shift(on.w, p * on.ldw + (r0 - piece.r0) * window.kw * g.channels * width), on.n - p * width
+            seen = LeftOperand(shift(on.x, start), window.sw * g.c, step, lines)
+            own = further(end, p * width, at)
+            panel(seen, b, b, shift(on.y, at), on.ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native
@@ -230,35 +233,29 @@ def _neighbours(g: ConvolutionShape, window: Window) -> bool:
 
 @native(inline=False)
 def _gather(
-    x: Ptr,
-    w: Ptr,
+    on: PieceOperands,
     after: int,
-    y: Ptr,
-    scratch: Ptr,
-    n: int,
-    ldw: int,
     g: ConvolutionShape,
     window: Window,
-    place: ResultPlace,
     block: Block,
     piece: DepthPiece,
     end: TileEpilogue,
     tile: Tile,
 ) -> None:
-    """Compute n output channels of a block (whole rows, part of one, or a column) from a copy of the input that its pixels read.
+    """Compute a block (whole rows, part of one, or a column) from a copy of the input that its pixels read.
 
     after: elements from this piece's filters to the next one's, whose first panel is prefetched with the last one here; 0 if none.
     """
     width = tile.vectors * tile.lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
-    ldy = g.ow * place.ldy if block.end - block.begin == 1 else place.ldy
-    gather(x, scratch, g, window, block, piece, tile.lanes)
-    at, count = (block.top * g.ow + block.begin) * place.ldy, (block.bottom - block.top) * (block.end - block.begin)
-    for p in range((n + width - 1) // width):
-        factors, out, some, j = shift(w, p * ldw), shift(y, at + p * width), n - p * width, p * width
-        soon = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw)
-        seen = LeftOperand(scratch, depth, 0, 1)
-        own = TileEpilogue(end.mode, shift(end.bias, j), shift(end.residual, at + j), end.low, end.high)
+    ldy = g.ow * on.ldy if block.end - block.begin == 1 else on.ldy
+    gather(on.x, on.scratch, g, window, block, piece, tile.lanes)
+    at, count = (block.top * g.ow + block.begin) * on.ldy, (block.bottom - block.top) * (block.end - block.begin)
+    for p in range((on.n + width - 1) // width):
+        factors, out, some, j = shift(on.w, p * on.ldw), shift(on.y, at + p * width), on.n - p * width, p * width
+        soon = shift(factors, on.ldw) if some > width else shift(on.w, after if after > 0 else p * on.ldw)
+        seen = LeftOperand(on.scratch, depth, 0, 1)
+        own = further(end, j, at + j)
         panel(seen, factors, soon, out, ldy, count, some, depth, own, tile.rows, tile.vectors, tile.lanes)
 
 
@@ -272,16 +269,10 @@ def _seeing(size: int, count: int, stride: int, pad: int, tap: int) -> tuple[int
 
 @native(inline=False)
 def _gather_tap(
-    x: Ptr,
-    w: Ptr,
+    on: PieceOperands,
     after: int,
-    y: Ptr,
-    scratch: Ptr,
-    n: int,
-    ldw: int,
     g: ConvolutionShape,
     window: Window,
-    place: ResultPlace,
     block: Block,
     piece: DepthPiece,
     end: TileEpilogue,
@@ -293,11 +284,11 @@ def _gather_tap(
     left, right = _seeing(g.iw, g.ow, window.sw, window.pw, tap * window.dw)
     left, right = max(left, block.begin), min(right, block.end)
     if low == 0 and high == g.oh and left == block.begin and right == block.end:
-        _gather(x, w, after, y, scratch, n, ldw, g, window, place, block, piece, end, tile)
+        _gather(on, after, g, window, block, piece, end, tile)
         return
     bare = TileEpilogue(ACCUMULATE, end.bias, end.residual, end.low, end.high)
     if end.mode & ACCUMULATE == 0:
-        _finish(w, y, n, g, place, block, TileEpilogue(0, end.bias, end.residual, end.low, end.high), tile)
+        _finish(on, g, block, TileEpilogue(0, end.bias, end.residual, end.low, end.high), tile)
     row = block.top
     while row < block.bottom and left < right:
         image = row // g.oh * g.oh
@@ -305,32 +296,30 @@ def _gather_tap(
         row = image + g.oh
         if right - left == block.end - block.begin and top < bottom:
             inside = Block(top, bottom, left, right)
-            _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+            _gather(on, 0, g, window, inside, piece, bare, tile)
         elif bottom - top > right - left:
             for column in range(left, right):
                 inside = Block(top, bottom, column, column + 1)
-                _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+                _gather(on, 0, g, window, inside, piece, bare, tile)
         else:
             for line in range(top, bottom):
                 inside = Block(line, line + 1, left, right)
-                _gather(x, w, 0, y, scratch, n, ldw, g, window, place, inside, piece, bare, tile)
+                _gather(on, 0, g, window, inside, piece, bare, tile)
     if end.mode > ACCUMULATE:
         last = TileEpilogue(end.mode | ACCUMULATE, end.bias, end.residual, end.low, end.high)
-        _finish(w, y, n, g, place, block, last, tile)
+        _finish(on, g, block, last, tile)
 
 
 @native(inline=False)
-def _finish(
-    w: Ptr, y: Ptr, n: int, g: ConvolutionShape, place: ResultPlace, block: Block, end: TileEpilogue, tile: Tile
-) -> None:
-    """Apply the last steps to n output channels of a block, without products; without ACCUMULATE the result is 0 before."""
+def _finish(on: PieceOperands, g: ConvolutionShape, block: Block, end: TileEpilogue, tile: Tile) -> None:
+    """Apply the last steps to a block, without products; without ACCUMULATE the result is 0 before."""
     width, count = tile.vectors * tile.lanes, block.end - block.begin
-    for p in range((n + width - 1) // width):
+    for p in range((on.n + width - 1) // width):
         for row in range(block.top, block.bottom):
-            at = (row * g.ow + block.begin) * place.ldy + p * width
-            own = TileEpilogue(end.mode, shift(end.bias, p * width), shift(end.residual, at), end.low, end.high)
-            some, none = n - p * width, LeftOperand(w, 0, 0, 0)
-            panel(none, w, w, shift(y, at), place.ldy, count, some, 1, own, tile.rows, tile.vectors, tile.lanes)
+            at = (row * g.ow + block.begin) * on.ldy + p * width
+            own = further(end, p * width, at)
+            some, none = on.n - p * width, LeftOperand(on.w, 0, 0, 0)
+            panel(none, on.w, on.w, shift(on.y, at), on.ldy, count, some, 1, own, tile.rows, tile.vectors, tile.lanes)
 
 
 @native(inline=False)

@@ -4,18 +4,17 @@ An input vector is read once for all pixels of a tile that see it, and some rows
 that what they share of the input is still in the first cache level.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, TileEpilogue
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, TileEpilogue, add_and_clip, further, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.square import prefetch_second
+from ort_lite_cpu.kernels.square import prefetch_run
 
 ROWS = 2
 """Output rows that are computed at one place."""
@@ -103,8 +102,7 @@ def depthwise(
     Depths are 1, o is c, and the line of the form is that of the window. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
-    clips = act.low > -math.inf or act.high < math.inf
-    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
+    mode = mode_of(True, True, bias, residual, act.low, act.high)
     bands = (g.oh + ROWS - 1) // ROWS
     pixels, stride = form.pixels, form.stride
     count = min(g.ow, pixels)
@@ -130,20 +128,13 @@ def depthwise(
                 if far:
                     below = (image * g.ih + h + (window.kh - 1) * window.dh + ROWS * window.sh) * g.iw + max(start, 0)
                     for i in range(window.sh):
-                        _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
-                    _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
+                        prefetch_run(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
+                    prefetch_run(shift(out, ROWS * g.ow * g.c), count * g.c)
                 end = TileEpilogue(mode, bias, shift(residual, at), act.low, act.high)
                 _channels(seen, b, g.c, out, count, inside, end, form)
         if kind != "":
             activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, act.alpha, act.beta, kind)
     return OK
-
-
-@native
-def _ask(x: Ptr, count: int) -> None:
-    """Prefetch elements that are read or written when the next rows are computed; any address is allowed."""
-    for i in range(0, count, 16):
-        prefetch_second(shift(x, i))
 
 
 @native(inline=False)
@@ -157,19 +148,19 @@ def _channels(seen: SeenLines, w: Ptr, c: int, y: Ptr, count: int, inside: int, 
         while i < c:
             i = min(i, c - width)
             own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
-            last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+            last = further(end, i, i)
             _tile(own, shift(w, i), c, shift(y, i), count, last, False, form, form.vectors, form.lanes)
             i += width
     elif c >= width:
         while i < c:
             i = min(i, c - width)
             own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
-            last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+            last = further(end, i, i)
             _tile(own, shift(w, i), c, shift(y, i), count, last, True, form, form.vectors, form.lanes)
             i += width
     while i < c:
         own = SeenLines(shift(seen.at, i), seen.step, seen.lines, seen.start, seen.width)
-        last = TileEpilogue(end.mode, shift(end.bias, i), shift(end.residual, i), end.low, end.high)
+        last = further(end, i, i)
         _tile(own, shift(w, i), c, shift(y, i), count, last, True, form, 1, 1)
         i += 1
 
@@ -260,7 +251,6 @@ def _finish(emit: Vectors, values: list[Any], at: Any, end: Any, y: Any) -> None
     """Add the residual to one pixel, clip and store it."""
     offsets = [v * emit.lanes for v in range(len(values))]
     other, limits = emit.move(end.residual, at), (emit.splat(end.low), emit.splat(end.high))
-    values = emit.when(emit.bit(end.mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))
-    values = emit.when(emit.bit(end.mode, CLIP), values, lambda v: [emit.clip(value, *limits) for value in v])
+    values = add_and_clip(emit, values, end.mode, limits, lambda: [emit.load(other, k) for k in offsets])
     for value, offset in zip(values, offsets, strict=True):
         emit.store(value, emit.move(y, at), offset)

@@ -11,7 +11,6 @@ field s of the four bytes of a word holds the codes of k = s, s + f, s + 2 f and
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
@@ -24,8 +23,6 @@ CHUNK = 16
 """The activations that are quantized at once; blocks are multiples of it."""
 LEAST = 1e-36
 """The largest magnitude of a block that is quantized to zeros: 127 / LEAST is finite."""
-AHEAD = 4096
-"""The bytes of weights that are prefetched before they are read."""
 
 
 class DotForm(NamedTuple):
@@ -244,7 +241,14 @@ def _tile(
 
     values = [*starts, w.codes, w.scales, w.zeros, *[emit.zero] * count]
     totals = emit.loop(emit.integer(0), w.blocks, 1, values, block_of)[1][-count:]
-    emit.store_rows(totals, out, ldc, m, n, vectors)
+    masks = emit.masks(n, vectors)
+
+    def store(row: int, whole: bool) -> None:
+        target = emit.move(out, emit.mul(ldc, row))
+        for j in range(vectors):
+            emit.store(totals[row * vectors + j], target, j * lanes, None if whole else masks[j])
+
+    emit.store_rows(m, n, rows, vectors, store)
 
 
 class CodeDots(Codes):
@@ -264,11 +268,11 @@ class CodeDots(Codes):
         if self.bits == 8:
             return self.builder.xor(held, self._bytes(self.flip)) if self.flip else held
         if number:
-            held = self.builder.lshr(held, self.ir.Constant(self.integers, [self.bits * number] * self.lanes))
+            held = self.builder.lshr(held, self._each(self.bits * number))
         return self.builder.and_(held, self._bytes(self.most))
 
     def _bytes(self, value: int) -> Any:
-        return self.ir.Constant(self.integers, [value * 0x01010101] * self.lanes)
+        return self._each(value * 0x01010101)
 
     def round_of(self, dots: ByteDots, addresses: Rows, rows: int, vectors: int, width: int) -> Any:
         """Return the function that emits the k of one word: pointers to rows, one to words, and sums."""
@@ -276,8 +280,7 @@ class CodeDots(Codes):
 
         def emit_round(_: Any, values: Sequence[Any]) -> list[Any]:
             pointers, codes, sums = list(values[: -count - 1]), values[-count - 1], list(values[-count:])
-            for line in range(0, vectors * self.lanes * 4, CACHE_LINE):
-                self.prefetch(self.move(codes, self.integer((AHEAD + line) // 4)))
+            self.prefetch_codes(codes, vectors)
             held = [self.load_word(codes, j * self.lanes) for j in range(vectors)]
             for number in range(self.share // 4):
                 factors = [self.field(word, number) for word in held]
@@ -291,17 +294,3 @@ class CodeDots(Codes):
             return [*pointers, self.move(codes, self.integer(width)), *sums]
 
         return emit_round
-
-    def store_rows(self, totals: Sequence[Any], out: Any, ldc: Any, m: Any, n: Any, vectors: int) -> None:
-        """Write the first m of rows of `vectors` totals, the first n of their columns."""
-        builder, lanes = self.builder, self.lanes
-        whole = builder.icmp_signed(">=", n, self.integer(vectors * lanes))
-        masks = [self.mask(builder.sub(n, self.integer(j * lanes))) for j in range(vectors)]
-        for k, total in enumerate(totals):
-            row, j = divmod(k, vectors)
-            target = self.move(out, self.mul(ldc, row))
-            with builder.if_then(builder.icmp_signed("<", self.integer(row), m)), builder.if_else(whole) as (inside, edge):
-                with inside:
-                    self.store(total, target, j * lanes)
-                with edge:
-                    self.store(total, target, j * lanes, masks[j])

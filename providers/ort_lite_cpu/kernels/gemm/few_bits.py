@@ -7,7 +7,6 @@ memory; for more of them panels are unpacked for the register tile.
 
 from typing import Any, NamedTuple
 
-from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
@@ -17,8 +16,6 @@ from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand,
 
 FEW = 8
 """The most rows for which reading the codes again for every few rows costs less than unpacking them."""
-AHEAD = 4096
-"""The bytes of weights that are prefetched before they are read."""
 
 
 def rows_together(target: Target) -> int:
@@ -180,8 +177,7 @@ def _sums(builder: Any, a: Any, sums_of_a: Any, w: Any, out: Any, form: CodeForm
     def round_of(_: Any, values: Any) -> list[Any]:
         """Emit the k of a word, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
-        for line in range(0, 4 * width, CACHE_LINE):
-            emit.prefetch(emit.move(codes, emit.integer((AHEAD + line) // 4)))
+        emit.prefetch_codes(codes, vectors)
         held = [emit.load_codes(codes, j * lanes) for j in range(vectors)]
         for number in range(share):
             first = number % chains * count

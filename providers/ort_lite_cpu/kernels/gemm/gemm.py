@@ -1,6 +1,5 @@
 """Blocked matrix products over the register tile, whose bits do not depend on how parts share rows and panels of columns."""
 
-import math
 from typing import NamedTuple
 
 from ort_lite.native.extents import extents
@@ -145,7 +144,6 @@ def _gemm(
     again = 2 * width if k * n > KEPT else 0
     first, last, left, right = grid((m + tile.rows - 1) // tile.rows, (n + width - 1) // width, tile.rows, again, part, parts)
     last = min(last * tile.rows, m)
-    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(tile.vectors) if m > tile.rows else k)
     block = max(BLOCK // tile.rows, 1) * tile.rows
     for i in range(first * tile.rows, last, block):
@@ -153,7 +151,7 @@ def _gemm(
         for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
-            mode = mode_of(piece == 0, piece == pieces - 1, x.bias, x.residual, clips)
+            mode = mode_of(piece == 0, piece == pieces - 1, x.bias, x.residual, act.low, act.high)
             for p in range(left, right):
                 j = p * width
                 at = i * n + j
@@ -225,7 +223,6 @@ def matmul(
     columns = g.d0 * g.d1 * g.d2 * across  # they are packed as well
     first, last, left, right = grid(down, columns, tile.rows, 2 * width, part, parts)
     top, bottom = first * tile.rows, min(last * tile.rows, m)
-    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, DEPTH)
     factors, count = shift(scratch, part * DEPTH * width), bottom - top
     for batch in range(left // across, (right + across - 1) // across):
@@ -235,7 +232,7 @@ def matmul(
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
         if m <= each.few:
-            mode = mode_of(True, True, bias, residual, clips)
+            mode = mode_of(True, True, bias, residual, act.low, act.high)
             own = StridedProduct(count, n, k, each.lda, each.ldb, each.scale, each.few)
             few_end = TileEpilogue(mode, bias, shift(residual, out), act.low, act.high)
             few_rows(x, w, shift(c, out), own, begin, end, few_end, transposed)
@@ -244,7 +241,7 @@ def matmul(
                 for piece in range(pieces):
                     start = piece * size
                     depth = min(size, k - start)
-                    mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+                    mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, act.low, act.high)
                     source, some = shift(w, j * each.ldb + start if transposed else start * each.ldb + j), min(n - j, width)
                     pack_panel(source, each.ldb, transposed, some, depth, each.scale, factors, tile.vectors, tile.lanes)
                     row, f, y = LeftOperand(shift(x, start), each.lda, 0, 1), factors, shift(c, out + j)

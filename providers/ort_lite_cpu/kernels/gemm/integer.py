@@ -64,13 +64,14 @@ def pairs(b: Array, width: int) -> Array:
     return beside(b.astype(np.int8 if fits else np.int16, copy=False), width, 2)
 
 
-def beside(b: Array, width: int, count: int) -> Array:
+def beside(b: Array, width: int, count: int, multiple: int = 1) -> Array:
     """Return (..., K, N) as (..., ceil(N / width), ceil(K / count), width, count), with zeros at the ends.
 
+    K is filled up to a `multiple` first, which is one of `count` if it is above 1.
     The `count` values of k are put side by side first, and then move as one: NumPy moves bytes as slowly as words.
     """
     *batch, k, n = b.shape
-    across, depth = -(-n // width), -(-k // count)
+    across, depth = -(-n // width), -(-(k + -k % multiple) // count)
     group = np.dtype(f"u{count * b.itemsize}")
     if b.swapaxes(-1, -2).flags.c_contiguous:  # side by side already
         columns = np.zeros((*batch, across * width, count * depth), b.dtype)
@@ -280,17 +281,14 @@ def _tile(
     starts = addresses.starts(emit.words(a))
     values = [*starts, b, *[emit.zero] * (rows * vectors)]
     sums = emit.loop(emit.integer(0), half, 1, values, step)[1][len(starts) + 1 :]
-    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
-    masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
-    for i in range(rows):
+    masks = emit.masks(n, vectors)
+
+    def store(i: int, whole: bool) -> None:
         target = emit.move(c, emit.mul(ldc, i))
-        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
-            with inside:
-                for j in range(vectors):
-                    emit.store(sums[i * vectors + j], target, j * lanes)
-            with edge:
-                for j in range(vectors):
-                    emit.store(sums[i * vectors + j], target, j * lanes, masks[j])
+        for j in range(vectors):
+            emit.store(sums[i * vectors + j], target, j * lanes, None if whole else masks[j])
+
+    emit.store_rows(m, n, rows, vectors, store)
 
 
 class IntegerVectors(Vectors):
@@ -303,7 +301,6 @@ class IntegerVectors(Vectors):
         self.element = ir.IntType(32)
         self.type = ir.VectorType(self.element, lanes)
         self.zero = ir.Constant(self.type, [0] * lanes)
-        self.name = f"v{lanes}i32"
 
     def load_as(self, pointer: Any, kind: Any, signed: bool = True) -> Any:
         """Load a vector and widen its elements to those of the vector type `kind`."""
@@ -321,10 +318,6 @@ class PairSums(IntegerVectors):
         super().__init__(builder, lanes)
         self.instruction = madd
         self.factors = self.ir.VectorType(self.ir.IntType(16), 2 * lanes)
-
-    def words(self, pointer: Any) -> Any:
-        """Return a pointer to 16-bit elements as one to pairs of them."""
-        return self.builder.bitcast(pointer, self.element.as_pointer())
 
     def splat_pair(self, pair: Any) -> Any:
         """Return a vector of copies of a pair."""

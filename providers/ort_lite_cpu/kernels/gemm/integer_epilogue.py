@@ -41,13 +41,13 @@ class IntegerEpilogue:
         ir, builder = sums.ir, sums.builder
         self.sums, self.form, self.builder = sums, form, builder
         self.floats = Vectors(builder, ir.FloatType(), sums.lanes)
-        self.masks = [sums.mask(builder.sub(n, sums.integer(j * sums.lanes))) for j in range(vectors)]
+        self.masks = sums.masks(n, vectors)
         if form == SUMS:
             return
         one = self.floats.splat(builder.load(ending.factors))
         each = builder.icmp_signed("!=", ending.spread, sums.integer(0))
         pointer = builder.select(each, ending.factors, builder.inttoptr(sums.integer(0), ending.factors.type))
-        inside = [builder.and_(mask, self._splat_bit(each)) for mask in self.masks]
+        inside = [builder.and_(mask, sums.splat_bit(each)) for mask in self.masks]
         self.factors = [builder.select(each, self.floats.load(pointer, j * sums.lanes, inside[j]), one) for j in range(vectors)]
         if form == BIASED_FLOATS:
             self.bias = [self.floats.load(ending.bias, j * sums.lanes, self.masks[j]) for j in range(vectors)]
@@ -57,10 +57,6 @@ class IntegerEpilogue:
                 self.floats.splat(builder.fsub(ir.Constant(ir.FloatType(), limit), ending.zero)) for limit in (low, low + 255)
             )
             self.zero = sums.splat(builder.fptosi(ending.zero, sums.element))
-
-    def _splat_bit(self, bit: Any) -> Any:
-        kind = self.sums.ir.VectorType(self.sums.ir.IntType(1), self.sums.lanes)
-        return self.builder.select(bit, kind([True] * self.sums.lanes), kind([False] * self.sums.lanes))
 
     def finish(self, total: Any, j: int) -> Any:
         """Return the elements of the result for sums of vector j of a panel."""

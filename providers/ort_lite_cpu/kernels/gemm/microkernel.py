@@ -6,7 +6,8 @@ Every element is one chain of fused multiply-adds in the order of k, so that res
 exception: tiles of one or two rows use several chains, because one chain would leave the multipliers idle.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.memory.arenas import CACHE_LINE
@@ -85,7 +86,8 @@ class TileEpilogue(NamedTuple):
 
 
 @native
-def _from_row(left: LeftOperand, i: int) -> LeftOperand:
+def from_row(left: LeftOperand, i: int) -> LeftOperand:
+    """Return the left operand without its first i rows."""
     return LeftOperand(shift(left.at, i * left.row), left.row, left.line, left.lines)
 
 
@@ -96,9 +98,9 @@ def _cached(_: Any, b: Any, ahead: Any) -> Any:
 
 
 @native
-def _beyond(end: TileEpilogue, n: int) -> TileEpilogue:
-    """Return the epilogue of elements that lie `n` further in C."""
-    return TileEpilogue(end.mode, end.bias, shift(end.residual, n), end.low, end.high)
+def further(end: TileEpilogue, columns: int, n: int) -> TileEpilogue:
+    """Return the epilogue of elements that lie `n` further in C, and so many columns further."""
+    return TileEpilogue(end.mode, shift(end.bias, columns), shift(end.residual, n), end.low, end.high)
 
 
 @native(inline=False)
@@ -125,7 +127,7 @@ def panel(
     """
     i, asked, whole = 0, 0, left.lines * k * vectors * lanes
     while i + rows <= m:
-        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        x, y, own = from_row(left, i), shift(c, i * ldc), further(end, 0, i * ldc)
         soon = shift(ahead, asked) if asked < whole else _cached(b, ahead)
         asked += (whole + shares - 1) // shares
         if vectors > 2 and n <= lanes:
@@ -138,19 +140,19 @@ def panel(
             tile(x, b, soon, y, ldc, n, k, own, rows, vectors, vectors, lanes, shares)
         i += rows
     if rows > 8 and m - i >= 8:
-        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        x, y, own = from_row(left, i), shift(c, i * ldc), further(end, 0, i * ldc)
         tile(x, b, b, y, ldc, n, k, own, 8, vectors, vectors, lanes, shares)
         i += 8
     if rows > 4 and m - i >= 4:
-        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        x, y, own = from_row(left, i), shift(c, i * ldc), further(end, 0, i * ldc)
         tile(x, b, b, y, ldc, n, k, own, 4, vectors, vectors, lanes, shares)
         i += 4
     if m - i >= 2:
-        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        x, y, own = from_row(left, i), shift(c, i * ldc), further(end, 0, i * ldc)
         tile(x, b, b, y, ldc, n, k, own, 2, vectors, vectors, lanes, shares)
         i += 2
     if m - i >= 1:
-        x, y, own = _from_row(left, i), shift(c, i * ldc), _beyond(end, i * ldc)
+        x, y, own = from_row(left, i), shift(c, i * ldc), further(end, 0, i * ldc)
         tile(x, b, b, y, ldc, n, k, own, 1, vectors, vectors, lanes, shares)
 
 
@@ -175,18 +177,24 @@ def widen_panel(
     The first tile writes them for the others, while it multiplies.
     """
     _widening_tile(left, b, wide, ahead, c, ldc, n, k, end, rows, vectors, lanes)
-    x, y, own, soon = _from_row(left, rows), shift(c, rows * ldc), _beyond(end, rows * ldc), k * vectors * lanes // SHARES
+    x, y, own, soon = from_row(left, rows), shift(c, rows * ldc), further(end, 0, rows * ldc), k * vectors * lanes // SHARES
     panel(x, wide, shift(ahead, soon), y, ldc, m - rows, n, k, own, rows, vectors, lanes)
 
 
 @native
-def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> int:
+def clip_mode(low: float, high: float) -> int:
+    """Return the mode of limits: CLIP, or 0 if both are infinite."""
+    return CLIP if low > -math.inf or high < math.inf else 0
+
+
+@native
+def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, low: float, high: float) -> int:
     """Return the mode of one piece of the depth."""
     mode = 0 if first else ACCUMULATE
     if last:
         mode += 0 if null(bias) else BIAS
         mode += 0 if null(residual) else RESIDUAL
-        mode += CLIP if clips else 0
+        mode += clip_mode(low, high)
     return mode
 
 
@@ -250,8 +258,7 @@ def _finish(emit: Vectors, sums: Sequence[Sequence[Any]], c: Any, ldc: Any, n: A
 
         values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, load_all(outputs)))
         values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, load_all([bias]) * rows))
-        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, load_all(residuals)))
-        values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
+        values = add_and_clip(emit, values, mode, limits, lambda: load_all(residuals))
         for value, pointer in zip(values, outputs, strict=True):
             emit.store(value, pointer, at, mask)
 
@@ -268,6 +275,14 @@ def _finish(emit: Vectors, sums: Sequence[Sequence[Any]], c: Any, ldc: Any, n: A
                         finish(j, None)
                     with part, builder.if_then(builder.icmp_signed(">", left, emit.integer(0))):
                         finish(j, emit.mask(left))
+
+
+def add_and_clip(
+    emit: Vectors, values: list[Any], mode: Any, limits: Sequence[Any], load: Callable[[], list[Any]]
+) -> list[Any]:
+    """Return the values plus the residuals that `load` emits, clipped to the limits, each if the mode has its bit."""
+    values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, load()))
+    return emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
 
 
 def _products(

@@ -6,7 +6,6 @@ of matrices whose right operand is read in place, at an offset for each tap and 
 in the order (kd, kh, kw, channel).
 """
 
-import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
@@ -15,7 +14,7 @@ from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, native, sh
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.geometry import ConvolutionShape, Window
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, TileEpilogue, mode_of
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, Tile, TileEpilogue, add_and_clip, further, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 _WIDE = {8: 3, 4: 6, 2: 8, 1: 8}
@@ -90,7 +89,7 @@ def conv_pixels(
     table = shift(table, part * depth)
     scratch = shift(scratch, part * g.channels * window.kd * lines * window.sw * wide)
     _offsets(table, g, window, lines * window.sw * wide, window.sw * wide, wide)
-    mode = mode_of(True, True, bias, residual, act.low > -math.inf or act.high < math.inf)
+    mode = mode_of(True, True, bias, residual, act.low, act.high)
     tall, chunks = (g.oh + cut.heights - 1) // cut.heights, (g.ow + length - 1) // length
     for job in span(g.n * g.groups * g.od * tall * chunks, part, parts):
         begin, top, deep = job % chunks * length, job // chunks % tall * cut.heights, job // (chunks * tall) % g.od
@@ -209,7 +208,7 @@ def _line(b: Ptr, table: Ptr, w: Ptr, k: int, y: Ptr, ldy: int, n: int, m: int, 
         for p in range(0, n, cut.rows):
             at, filters, count = p * ldy + i, shift(w, p * k), min(n - p, cut.rows)
             seen, out = shift(b, i), shift(y, at)
-            own = TileEpilogue(end.mode, shift(end.bias, p), shift(end.residual, at), end.low, end.high)
+            own = further(end, p, at)
             if some == cut.vectors:
                 tile(seen, table, filters, k, out, ldy, count, m - i, own, cut.rows, cut.vectors, 1, cut.lanes)
             elif some > 1:
@@ -261,8 +260,7 @@ def tile(
         out, other = (emit.move(pointer, emit.mul(plane, i)) for pointer in (y, end.residual))
         added = emit.move(end.bias, emit.integer(i))
         values = emit.when(emit.bit(end.mode, BIAS), values, lambda v: emit.add_all(v, [emit.splat(builder.load(added))]))
-        values = emit.when(emit.bit(end.mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, at, mask)]))
-        values = emit.when(emit.bit(end.mode, CLIP), values, lambda v: [emit.clip(v[0], *limits)])
+        values = add_and_clip(emit, values, end.mode, limits, lambda: [emit.load(other, at, mask)])
         emit.store(values[0], out, at, mask)
 
     final = vectors - 1

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, like, native, shift
-from ort_lite_cpu.kernels.gemm.microkernel import CLIP, RESIDUAL
+from ort_lite_cpu.kernels.gemm.microkernel import add_and_clip
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 ROWS = 4
@@ -289,7 +289,6 @@ class _Rows:
         places = [emit.builder.add(emit.mul(self.ow, row), at) for row in range(self.rows)]
         others = [emit.move(self.residual, place) for place in places]
         limits = [self._read(self.table, number) for number in range(2)]
-        sums = emit.when(emit.bit(self.mode, RESIDUAL), sums, lambda v: emit.add_all(v, [emit.load(x, 0) for x in others]))
-        sums = emit.when(emit.bit(self.mode, CLIP), sums, lambda v: [emit.clip(value, *limits) for value in v])
+        sums = add_and_clip(emit, sums, self.mode, limits, lambda: [emit.load(x, 0) for x in others])
         for value, place in zip(sums, places, strict=True):
             emit.store(value, emit.move(self.y, place), 0)

@@ -3,7 +3,6 @@
 Where images come and go in that order, as at the borders of a model, nothing is transposed for them.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,19 +12,20 @@ from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import (
     ACCUMULATE,
-    CLIP,
     RESIDUAL,
     SHARES,
     LeftOperand,
     Tile,
     TileEpilogue,
+    clip_mode,
+    further,
     panel,
     tile,
 )
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, PlaneForm, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.square import prefetch_second
+from ort_lite_cpu.kernels.square import prefetch_run
 
 BAND = 6144
 """Elements of an input with its padding that are computed from at one place: they stay in the first cache level."""
@@ -115,7 +115,7 @@ def pointwise(
     width = tile.vectors * tile.lanes
     across = (pixels + width - 1) // width
     factors = shift(scratch, part * min(DEPTH, g.k + g.ones) * width)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     for job in span(g.n * across, part, parts):
         image, j = job // across, job % across * width
         count, at = min(width, pixels - j), image * g.m * pixels + j
@@ -152,12 +152,10 @@ def _panel_of_pixels(x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, coun
         mode = (0 if piece == 0 else ACCUMULATE) + (end.mode if piece == pieces - 1 else 0)
         for number in range(tiles):
             for seen in range(packed * number // tiles, packed * (number + 1) // tiles):
-                for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(source, seen * line + i))
+                prefetch_run(shift(source, seen * line + width), width)
             row = number * rows
             for written in range(row, min(row + rows, g.m)):
-                for i in range(width, 2 * width, 16):
-                    prefetch_second(shift(y, written * line + i))
+                prefetch_run(shift(y, written * line + width), width)
             left, c = LeftOperand(shift(w, row * total + start), total, 0, 1), shift(y, row * line)
             own = TileEpilogue(mode, w, shift(end.residual, row * line), end.low, end.high)
             few, f = min(rows, g.m - row), factors
@@ -212,7 +210,7 @@ def depthwise_planes(
     seen = ((band - 1) * form.down + form.lines) * form.across * (ow + (form.taps - 1) // form.across)
     table = shift(scratch, part * (3 + seen))
     begin_table(table, act.low, act.high, seen)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -270,8 +268,8 @@ def separable(
     begin_table(table, product.low, product.high, seen)
     for i in range(c * line, k * line):
         between[i] = like(x, 1)
-    mode1 = CLIP if product.low > -math.inf or product.high < math.inf else 0
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
+    mode1 = clip_mode(product.low, product.high)
+    mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -283,8 +281,7 @@ def separable(
                 table[2] = like(x, 0) if null(bias) else bias[channel]
                 a, b = shift(x, (image * c + channel) * g.ih * g.iw), shift(w, channel * form.lines * form.taps)
                 for row in range(channel * m // c, (channel + 1) * m // c):
-                    for i in range(0, count * ow, 16):
-                        prefetch_second(shift(out, row * pixels + i))
+                    prefetch_run(shift(out, row * pixels), count * ow)
                 f, h = shift(between, channel * line), top * form.down - g.ph
                 band_of_rows(a, b, table, f, f, h, count, g.ih, g.iw, ow, mode1, form, form.behind)
             soon = shift(x, (image * c * g.ih + (top + count) * form.down + form.lines - 1 - g.ph) * g.iw)
@@ -319,12 +316,11 @@ def _product(
     for j in range(0, count, width):
         for number in range(tiles):
             for channel in range(ahead.channels * call // calls, ahead.channels * (call + 1) // calls):
-                for i in range(0, ahead.length, 16):
-                    prefetch_second(shift(ahead.at, channel * ahead.step + i))
+                prefetch_run(shift(ahead.at, channel * ahead.step), ahead.length)
             call += 1
             row = number * rows
             a, b, c = shift(w, row * k), shift(x, j), shift(y, row * ldy + j)
-            own = TileEpilogue(end.mode, a, shift(end.residual, row * ldy + j), end.low, end.high)
+            own = further(end, 0, row * ldy + j)
             _tiles(
                 a, b, c, ldy, min(rows, m - row), count - j, k, own, product.rows, product.vectors, product.apart, product.lanes
             )
@@ -356,7 +352,7 @@ def _tiles(
         i = rows
     while i < m:
         left, y = LeftOperand(shift(a, i * k), k, 0, 1), shift(c, i * ldc)
-        own = TileEpilogue(end.mode, end.bias, shift(end.residual, i * ldc), end.low, end.high)
+        own = further(end, 0, i * ldc)
         if rows > 4 and m - i >= 4:
             tile(left, b, b, y, ldc, n, k, own, 4, vectors, apart, lanes, SHARES)
             i += 4

@@ -16,7 +16,11 @@ class Vectors:
         self.type = ir.VectorType(element, lanes)
         self.zero = ir.Constant(self.type, [0.0] * lanes)
         self.nbytes = 4 if isinstance(element, ir.FloatType) else 8
-        self.name = f"v{lanes}f{8 * self.nbytes}"
+
+    @property
+    def name(self) -> str:
+        """What LLVM calls the vector type in the names of functions."""
+        return _name_of(self.type)
 
     # --- integers, addresses and control
     def integer(self, value: int) -> Any:
@@ -104,12 +108,12 @@ class Vectors:
         address = self._pointer(pointer, at)
         if mask is None:
             return self.builder.load(address, align=self.nbytes)
-        return self.masked_load(address, self.type, self.name, self.nbytes, mask)
+        return self.masked_load(address, self.type, self.nbytes, mask)
 
-    def masked_load(self, address: Any, kind: Any, name: str, align: int, mask: Any) -> Any:
-        """Return a vector of type `kind`, which LLVM calls `name`: elements that the mask selects, and zeros."""
+    def masked_load(self, address: Any, kind: Any, align: int, mask: Any) -> Any:
+        """Return a vector of type `kind`: elements that the mask selects, and zeros."""
         kinds = [address.type, self.ir.IntType(32), mask.type, kind]
-        function = self._declare(f"llvm.masked.load.{name}.p0", kind, kinds)
+        function = self._declare(f"llvm.masked.load.{_name_of(kind)}.p0", kind, kinds)
         zero = self.ir.Constant(kind, [0] * kind.count)
         return self.builder.call(function, [address, self.ir.Constant(kinds[1], align), mask, zero])
 
@@ -123,29 +127,46 @@ class Vectors:
 
     def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
         """Write elements `at` to `at + lanes`; a mask selects those that are written."""
-        address = self._pointer(pointer, at)
-        if mask is None:
-            self.builder.store(value, address, align=self.nbytes)
-            return
-        kinds = [self.type, address.type, self.ir.IntType(32), mask.type]
-        function = self._declare(f"llvm.masked.store.{self.name}.p0", self.ir.VoidType(), kinds)
-        self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
+        self.store_as(value, self.move(pointer, self.integer(at)), mask, self.nbytes)
 
-    def store_as(self, value: Any, place: Any, mask: Any = None) -> None:
+    def store_as(self, value: Any, place: Any, mask: Any = None, align: int = 1) -> None:
         """Write a vector of whatever element type to the elements at `place`; a mask selects those that are written."""
-        ir, element = self.ir, value.type.element
         place = self.builder.bitcast(place, value.type.as_pointer())
         if mask is None:
-            self.builder.store(value, place, align=1)
+            self.builder.store(value, place, align=align)
             return
-        kinds = [value.type, place.type, ir.IntType(32), mask.type]
-        kind = f"i{element.width}" if isinstance(element, ir.IntType) else "f32"
-        function = self._declare(f"llvm.masked.store.v{self.lanes}{kind}.p0", ir.VoidType(), kinds)
-        self.builder.call(function, [value, place, ir.Constant(kinds[2], 1), mask])
+        kinds = [value.type, place.type, self.ir.IntType(32), mask.type]
+        function = self._declare(f"llvm.masked.store.{_name_of(value.type)}.p0", self.ir.VoidType(), kinds)
+        self.builder.call(function, [value, place, self.ir.Constant(kinds[2], align), mask])
+
+    def store_rows(self, m: Any, n: Any, rows: int, vectors: int, store: Callable[[int, bool], None]) -> None:
+        """Emit store(row, whole) for the first m of `rows` rows. They are `whole` if n is at least the elements of all vectors."""
+        builder = self.builder
+        whole = builder.icmp_signed(">=", n, self.integer(vectors * self.lanes))
+        for row in range(rows):
+            inside = builder.icmp_signed("<", self.integer(row), m)
+            with builder.if_then(inside), builder.if_else(whole) as (full, part):
+                with full:
+                    store(row, True)
+                with part:
+                    store(row, False)
+
+    def words(self, pointer: Any) -> Any:
+        """Return a pointer to narrower numbers as one to elements, each of which has several of them."""
+        return self.builder.bitcast(pointer, self.element.as_pointer())
 
     def prefetch(self, pointer: Any) -> None:
         """Prefetch a cache line; any address is allowed."""
         ask_for(self.builder, pointer)
+
+    def splat_bit(self, bit: Any) -> Any:
+        """Return a mask that selects all lanes if a bit is true, none otherwise."""
+        kind = self.ir.VectorType(self.ir.IntType(1), self.lanes)
+        return self.builder.select(bit, kind([True] * self.lanes), kind([False] * self.lanes))
+
+    def masks(self, n: Any, vectors: int) -> list[Any]:
+        """Return the masks that select the first n elements of some vectors beside each other."""
+        return [self.mask(self.builder.sub(n, self.integer(j * self.lanes))) for j in range(vectors)]
 
     def mask(self, count: Any) -> Any:
         """Return a mask that selects the first `count` lanes."""
@@ -196,3 +217,8 @@ class Vectors:
     def _declare(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         found = self.builder.module.globals.get(name)
         return found or self.ir.Function(self.builder.module, self.ir.FunctionType(result, arguments), name)
+
+
+def _name_of(kind: Any) -> str:
+    """Return what LLVM calls a vector type in the names of functions."""
+    return f"v{kind.count}{kind.element.intrinsic_name}"

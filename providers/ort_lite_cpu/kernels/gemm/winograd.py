@@ -27,12 +27,12 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.geometry import ImageShape, ResultPlace
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, LeftOperand, Tile, TileEpilogue, panel
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, LeftOperand, Tile, TileEpilogue, add_and_clip, further, mode_of, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
@@ -324,8 +324,7 @@ def winograd(
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
-    clips = act.low > -math.inf or act.high < math.inf
-    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
+    mode = mode_of(True, True, bias, residual, act.low, act.high)
     top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
         run = TileRun(number * block, min(block, tiles - number * block), down, across)
@@ -485,7 +484,7 @@ def _transform_outputs(
         h, w = number // run.across % run.down * height, number % run.across * form.edge
         at = ((number // (run.down * run.across) * g.oh + h) * g.ow + w) * ldy
         lines, pixels = min(g.oh - h, height), min(g.ow - w, form.edge)
-        own = TileEpilogue(end.mode, end.bias, shift(end.residual, at), end.low, end.high)
+        own = further(end, 0, at)
         _output_tile(shift(m, tile * line), plane, shift(y, at), row, ldy, some, lines, pixels, own, form)
         if kind != "":
             for i in range(lines):
@@ -540,15 +539,13 @@ def _output_tile(
             with builder.if_then(builder.and_(inside(i, lines), inside(j, pixels))):
                 position = builder.add(at, builder.add(emit.mul(line, i), emit.mul(pixel, j)))
                 place, other = emit.move(y, position), emit.move(residual, position)
-                final = emit.when(emit.bit(mode, RESIDUAL), [value], _plus(emit, other))
-                final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
-                emit.store(final[0], place, 0)
+
+                def load(other: Any = other) -> list[Any]:
+                    return [emit.load(other, 0)]
+
+                emit.store(add_and_clip(emit, [value], mode, limits, load)[0], place, 0)
 
     emit.loop(emit.integer(0), builder.add(c, emit.integer(form.lanes - 1)), form.lanes, [], body)
-
-
-def _plus(emit: Vectors, other: Any) -> Callable[[list[Any]], list[Any]]:
-    return lambda values: [emit.add(values[0], emit.load(other, 0))]
 
 
 def _a_even(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
