@@ -328,7 +328,7 @@ def dot_panel(
         x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, tile.few, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.few
-    while i < m:
+    while tile.quads == 1 and i < m:
         x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
