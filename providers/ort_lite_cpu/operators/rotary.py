@@ -180,17 +180,19 @@ def microsoft_rotary_embedding(op: NodeLowering) -> None:
     Packed batches are one long sequence, whose ids start anew. Spec: onnxruntime RotaryEmbedding-1.
     """
     ids, caches = op.input(1), (op.input(2), op.input(3))
-    x = op.input(0)
-    turned = op.attr("rotary_embedding_dim", 0)
-    heads = op.attr("num_heads", 0)
-    if len(x.shape) == 3 and not (turned and heads):
-        heads = floordiv(x.shape[2], caches[0].shape[-1] * 2) if caches[0].shape else 0
-    split = heads_of(op, x, heads)
-    y = heads_of(op, op.output(0), heads)
+    x, y = _input_and_output(op, caches[0].shape[-1])
     if len(ids.shape) == 1:
-        emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
+        emit_rotation(op, x, y, caches, ids, per_row=1, **_plain(op))
         return
-    emit_rotation(op, split, y, caches, ids, (split.shape[2], 1), **_plain(op))
+    emit_rotation(op, x, y, caches, ids, (x.shape[2], 1), **_plain(op))
+
+
+def _input_and_output(op: NodeLowering, half: Dim) -> tuple[Heads, Heads]:
+    """Return the heads of com.microsoft's operators: without their number, each has twice the `half` columns of a cache."""
+    x, heads = op.input(0), op.attr("num_heads", 0)
+    if len(x.shape) == 3 and not (op.attr("rotary_embedding_dim", 0) and heads):
+        heads = 0 if same(half, 0) else floordiv(x.shape[2], half * 2)
+    return heads_of(op, x, heads), heads_of(op, op.output(0), heads)
 
 
 @native
@@ -244,10 +246,7 @@ def multimodal_rotary_embedding(op: NodeLowering) -> None:
     sizes: dict[str, Any] = {"rows": batch * rows, "positions": caches[0].shape[0], "half": half}
     scale = float(op.attr("scale", 1.0))
     op.emit(merge_angles, operands, **sizes, scale=scale, work=batch * rows * half * 3, message=_no_position)
-    turned, heads = op.attr("rotary_embedding_dim", 0), op.attr("num_heads", 0)
-    if len(op.input(0).shape) == 3 and not (turned and heads):
-        heads = floordiv(op.input(0).shape[2], half * 2) if half else 0
-    x, y = heads_of(op, op.input(0), heads), heads_of(op, op.output(0), heads)
+    x, y = _input_and_output(op, half)
     emit_rotation(op, x, y, (merged[0], merged[1]), None, per_batch=rows, per_row=1, **_plain(op))
 
 
