@@ -8,16 +8,15 @@ import numpy as np
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
-from ort_lite.shapes import product, same
+from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.broadcast import broadcast_step
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.operators.reshape import broadcast_to
 from ort_lite_cpu.operators.targets import round_targets, target_of, wide_target_of
 from ort_lite_cpu.registry import REAL, operator
 
@@ -187,15 +186,7 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
     wanted = x.shape[axis:]
     lead = max(len(given.shape) - len(wanted), 0)
     op.agree(given.shape[:lead], (1,) * lead, "its scale has an axis too many")
-    shape = (*(1,) * (len(wanted) - len(given.shape)), *given.shape[lead:])
-    if all(same(mine, dim) for mine, dim in zip(shape, wanted, strict=True)):
-        return given
-    strides: list[Dim] = []
-    for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
-        strides.append(broadcast_step(mine, dim, stride))
-    made = op.temporary(given.dtype, wanted)
-    emit_strided_copy(op, given, made, wanted, strides, contiguous(wanted))
-    return made
+    return broadcast_to(op, given, given.shape[lead:], wanted)
 
 
 @operator("InstanceNormalization", types=REAL)
