@@ -82,7 +82,7 @@ def _set(op: NodeLowering, columns: Columns) -> None:
     """Set output 0 to columns, put off if their only reader may multiply or join them."""
     value, info = op.node.outputs[0], op.info()
     assert value is not None and info.shape is not None and info.dtype is not None
-    only = value.readers[0] if len(value.uses) == 1 and op.values.remaining.get(value) == 1 else None
+    only = value.readers[0] if op.values.is_read_once(value) else None
     if only is not None and only.op_type in ("Concat", "ReduceProd") and not only.domain:
         op.set(0, Tensor(info.dtype, info.shape, later=columns))
     else:

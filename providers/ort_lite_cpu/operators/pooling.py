@@ -331,12 +331,6 @@ def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
         sizes: dict[str, Any] = {"outer": n, "n": area, "inner": c, "lowest": 0, "kind": reduction}
         op.emit(reduce_middle, [x, y], **sizes, work=x.size // 4)
     else:  # a norm that is no reduction: one window over all pixels
-        shape, window = _flat(n, c, area)
-        op.emit(pool, [x, y], g=shape, window=window, p=p, kind=kind, rows=0, columns=0, work=x.size)
-
-
-def _flat(n: Dim, c: Dim, area: Dim) -> tuple[PoolShape, Window]:
-    """Return the sizes of a pool of images in one line, and of a window over all of it."""
-    sizes: Any = (n, c, 1, 1, area, 1, 1, 1, 1, 1, area)
-    window: Any = (1, 1, area, 1, 1, 1, 0, 0, 0, 1, 1, 1)
-    return PoolShape(*sizes), Window(*window)
+        line: Any = (n, c, *volume([area]), *volume([1]), *volume([area]))
+        window = window_of([area], [1], [0], [1])
+        op.emit(pool, [x, y], g=PoolShape(*line), window=window, p=p, kind=kind, rows=0, columns=0, work=x.size)
