@@ -1,7 +1,5 @@
 """Attention, and parts that its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
-from collections.abc import Mapping
-
 from ort_lite.dtypes import DType, to_onnx
 from ort_lite.shapes import equal, floordiv, same, select
 from ort_lite.shapes.dims import Shape
@@ -15,6 +13,7 @@ from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.ranges import require_within
+from ort_lite_cpu.operators.targets import round_targets, target_of
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
 
@@ -113,7 +112,7 @@ def attention(op: NodeLowering) -> None:
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = _lengths(op, k.shape[2])
     rules = _rules(op, op.optional(4), lengths, half, _softmax_precision(op, half))
-    result = target_of(op, 0, wide)
+    result = target_of(op, 0, wide, _wanted_order(op))
     scores = target_of(op, 3, wide) if op.wants(3) else None
     v = cast_heads(op, v, wide)
     if half:
@@ -200,20 +199,3 @@ def cast_heads(op: NodeLowering, heads: Heads, dtype: DType) -> Heads:
 
 def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:
     return mask if mask.dtype == "bool" else op.cast(mask, dtype)
-
-
-def target_of(op: NodeLowering, index: int, dtype: DType) -> Tensor:
-    """Return memory for an output, in the element type in which it is computed."""
-    info = op.info(index)
-    assert info.shape is not None
-    return (
-        op.output(index, _wanted_order(op) if index == 0 else None) if info.dtype == dtype else op.temporary(dtype, info.shape)
-    )
-
-
-def round_targets(op: NodeLowering, targets: Mapping[int, Tensor | None]) -> None:
-    """Set outputs to memory of `target_of`, in the element types that they have."""
-    for index, tensor in targets.items():
-        wanted = op.info(index).dtype if tensor is not None else None
-        if tensor is not None and wanted is not None and wanted != tensor.dtype:
-            op.set(index, op.cast(tensor, wanted))

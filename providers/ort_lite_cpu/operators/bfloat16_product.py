@@ -8,8 +8,7 @@ from typing import Any, Final
 from ort_lite.dtypes import to_onnx
 from ort_lite.graph import Node
 from ort_lite.native import Spec
-from ort_lite.shapes import ceildiv, product, same
-from ort_lite.shapes.dims import Shape
+from ort_lite.shapes import ceildiv, product
 from ort_lite_cpu.kernels.gemm import bfloat16
 from ort_lite_cpu.kernels.gemm.activation import NONE
 from ort_lite_cpu.kernels.gemm.bfloat16_tile import (
@@ -24,6 +23,7 @@ from ort_lite_cpu.kernels.gemm.bfloat16_tile import (
 from ort_lite_cpu.kernels.gemm.integer import scratch_size
 from ort_lite_cpu.lowering.candidates import Candidate
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matrices import MatrixOperand, batch_loops, compact, merge_batches, note_restorable
 from ort_lite_cpu.operators.product_costs import work_of_bfloat16, work_of_packed_pairs
@@ -92,9 +92,7 @@ def _emit_product(case: ProductCase, y: Tensor) -> None:
     a = a.store(op)
     a = a if a.is_row_major else compact(op, a)
     b = _pack(case, tile)
-    if all(same(dim, 1) for dim in b.shape[:-2]):
-        a, b = merge_batches(a), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
-    a, b, batch, loops = batch_loops(op, a, b)
+    a, b, batch, loops = batch_loops(op, *merge_batches(a, b))
     m, n, k = a.shape[-2], spec.n, spec.k
     size = scratch_size(m, tile.pitch(k), tile.rows, bfloat16.LEFT)
     scratch = op.temporary("uint16", (op.options.threads, size))
@@ -133,8 +131,7 @@ def _pack_later(op: NodeLowering, b: MatrixOperand, tile: Bfloat16Tile) -> Matri
     b, _, _, loops = batch_loops(op, b, b)
     sizes: Any = (loops.d0, loops.d1, loops.d2, loops.b0, loops.b1, loops.b2, k, n, b.strides[-2], b.strides[-1])
     op.emit(pack_bfloat16, [b.tensor, out], g=StridedMatrices(*sizes), tile=tile, work=product(batch) * ceildiv(k * n, 4))
-    steps: Shape = tuple(product((*batch[axis + 1 :], size)) for axis in range(len(batch)))
-    return MatrixOperand(out, out.shape, (*steps, size, 1))
+    return MatrixOperand(out, out.shape, tuple(contiguous(out.shape)))
 
 
 BFLOAT16: Final = Candidate[ProductCase]("bfloat16", _reject, _work, _emit, _moves)

@@ -14,9 +14,9 @@ from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 
 
 def emit_fill(op: NodeLowering, y: Tensor, value: object) -> None:
-    """Set every element of y to `value`."""
-    constant = op.array(np.array([value], to_numpy(y.dtype)))
-    op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=linear_work(y.size, itemsize(y.dtype) * BYTE))
+    """Set every element of y to `value`, a number or a tensor of y's type with one element."""
+    one = value if isinstance(value, Tensor) else op.array(np.array([value], to_numpy(y.dtype)))
+    op.emit(primitives.fill, [bits(one), bits(y)], count=y.size, work=linear_work(y.size, itemsize(y.dtype) * BYTE))
 
 
 @operator("Constant", types=ANY)

@@ -16,6 +16,7 @@ from ort_lite_cpu.operators.matmul import emit_dynamic_gemm
 from ort_lite_cpu.operators.matrices import batches
 from ort_lite_cpu.operators.products import Product
 from ort_lite_cpu.operators.softmax import emit_softmax
+from ort_lite_cpu.operators.targets import round_targets, target_of
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -32,9 +33,7 @@ def flex_attention(op: NodeLowering) -> None:
     precision = from_onnx(op.attr("softmax_precision")) if op.attr("softmax_precision") else seen
     dtype = "float64" if "float64" in (seen, precision) else "float32"
     q, k, v = (op.cast(op.input(index), dtype) for index in range(3))
-    info = op.info()
-    assert info.shape is not None and info.dtype is not None
-    y = op.output(0) if info.dtype == dtype else op.temporary(dtype, info.shape)
+    y = target_of(op, 0, dtype)
     heads = [heads_of(op, x, 0) for x in (q, k, v)]
     score_mod, prob_mod = op.attr("score_mod"), op.attr("prob_mod")
     if score_mod is None and prob_mod is None:
@@ -49,7 +48,7 @@ def flex_attention(op: NodeLowering) -> None:
         emit_softmax(op, scores, probabilities, rows, n)
         probabilities = _apply_graph(op, prob_mod, probabilities, precision)
         _batch(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
-    op.set(0, op.cast(y, info.dtype))
+    round_targets(op, {0: y})
 
 
 def _batch(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:

@@ -19,13 +19,13 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, byte_tile, integer
 from ort_lite_cpu.kernels.gemm.byte_tile import DotTile
 from ort_lite_cpu.kernels.gemm.integer_epilogue import BIASED_FLOATS, FORMS, SUMS, Rescaling
-from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
+from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.byte_candidates import byte_product, choose_tile
 from ort_lite_cpu.operators.matrices import note_restorable
 from ort_lite_cpu.operators.quantization import BYTES, Formula, Parameter, as_float, formula, requantize
+from ort_lite_cpu.operators.reshape import broadcast_to
 
 
 # --- Operands
@@ -101,12 +101,12 @@ def multiply(
     elif all(same(dim, 1) for dim in shape_a[:-2]):
         a_step = 0
     else:
-        a = expand(op, a, shape_a, (*batch, *shape_a[-2:]))
+        a = broadcast_to(op, a, shape_a, (*batch, *shape_a[-2:]))
     if zero is not None and not all(same(dim, 1) for dim in zero.shape):
         own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
         if len(own) > len(batch) + 2:
             raise op.reject(f"a zero point of rank {len(zero.shape)}")
-        zero = expand(op, zero, own, (*batch, shape_a[-2], 1))
+        zero = broadcast_to(op, zero, own, (*batch, shape_a[-2], 1))
     added = None if addend is None else op.constant(addend)
     own_addends = added.reshape(-1) if added is not None and added.size == n else None
     tile = choose_tile(byte_product(op, a.dtype, count * m, n, k))
@@ -344,7 +344,7 @@ def _pack_operand_later(
 ) -> Packed:
     """Return the right operand, packed at run time."""
     own, full = shapes
-    b = expand(op, op.input(index), own, full)
+    b = broadcast_to(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
     steps: tuple[Dim, Dim] = (0, 0)
@@ -352,7 +352,7 @@ def _pack_operand_later(
         steps = (0, select(equal(zeros.shape[-1], 1), 0, 1))
         require_broadcast(op, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
-            zeros, steps = expand(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
+            zeros, steps = broadcast_to(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     inner_step, column = (1, k) if transposed else (n, 1)
     dims: dict[str, Any] = {"batch": batch, "k": k, "n": n, "inner": k, "zero_batch": steps[0], "zero_column": steps[1]}
     strides: dict[str, Any] = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
@@ -376,18 +376,6 @@ def pack_later(
     at_middle = g.flip == 128 if zeros is None else known is not None and not np.any(known != 128 - g.flip)
     op.emit(byte_tile.pack_quads, [*operands, out, terms], g=g, tile=tile, types=["u8", "u8", "i8", "i32"], work=out.size // 4)
     return Packed(out, None, terms, not at_middle, tile=tile)
-
-
-def expand(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
-    """Return x, read as of `shape`, broadcast to `wanted`, or x itself if that changes nothing."""
-    padded = (*(1,) * (len(wanted) - len(shape)), *shape)
-    if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):
-        return x
-    steps = [broadcast_step(dim, full, step) for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)]
-    require_broadcast(op, padded, wanted)
-    made = op.temporary(x.dtype, wanted)
-    emit_strided_copy(op, x, made, wanted, steps, contiguous(wanted))
-    return made
 
 
 # --- Scales

@@ -185,9 +185,7 @@ def _emit_strided_product(
     """
     a = a if a.is_row_major else compact(op, a)
     b = b if b.is_row_major or b.is_column_major else compact(op, b)
-    if all(same(dim, 1) for dim in b.shape[:-2]):
-        a, b = merge_batches(a), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
-    a, b, dims, loops = batch_loops(op, a, b)
+    a, b, dims, loops = batch_loops(op, *merge_batches(a, b))
     spec = spec.replace(m=a.shape[-2], transposed=b.is_read_by_columns)
     steps = a.strides[-2], b.strides[-1] if spec.transposed else b.strides[-2]
     emit_dynamic_gemm(op, spec, a.tensor, b.tensor, y, loops, dims, steps, few)
@@ -238,7 +236,7 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
 # --- Candidates
 def _numbers(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> ProductNumbers:
     """Return the sizes of a product as numbers. Batches that are open count as one."""
-    shared = all(same(dim, 1) for dim in b.shape[:-2])
+    shared = b.is_one_matrix
     batch = 1 if shared else max(math.prod(dim for dim in x.shape[:-2] if isinstance(dim, int)) for x in (a, b))
     rows = rows_of(product(a.shape[:-1]) if shared else a.shape[-2])
     tile = tile_for(a.tensor.native, op.target)

@@ -43,6 +43,11 @@ class MatrixOperand(Record):
         return MatrixOperand(op.builder.materialize(self.tensor), self.shape, self.strides, self.constant)
 
     @property
+    def is_one_matrix(self) -> bool:
+        """Return True if there is one matrix, so that its batch dimensions are 1."""
+        return all(same(dim, 1) for dim in self.shape[:-2])
+
+    @property
     def is_row_major(self) -> bool:
         """Return True if the elements of a row are adjacent."""
         return same(self.strides[-1], 1)
@@ -126,13 +131,15 @@ def compact(op: NodeLowering, x: MatrixOperand) -> MatrixOperand:
     return MatrixOperand(made, x.shape, wanted)
 
 
-def merge_batches(a: MatrixOperand) -> MatrixOperand:
-    """Return a with as many batch dimensions as possible merged into the rows."""
+def merge_batches(a: MatrixOperand, b: MatrixOperand) -> tuple[MatrixOperand, MatrixOperand]:
+    """Return both as they are, or, if b is one matrix, a with as many batch dimensions as possible merged into its rows, and b."""
+    if not b.is_one_matrix:
+        return a, b
     shape, strides = list(a.shape), list(a.strides)
     while len(shape) > 2 and (same(shape[-3], 1) or same(strides[-3], strides[-2] * shape[-2])):
         shape[-3:-1] = [shape[-3] * shape[-2]]
         strides[-3:-1] = [strides[-2]]
-    return MatrixOperand(a.tensor, tuple(shape), tuple(strides))
+    return MatrixOperand(a.tensor, tuple(shape), tuple(strides)), MatrixOperand(b.tensor, b.shape[-2:], b.strides[-2:])
 
 
 def batch_loops(op: NodeLowering, a: MatrixOperand, b: MatrixOperand) -> tuple[MatrixOperand, MatrixOperand, Dim, Batches]:

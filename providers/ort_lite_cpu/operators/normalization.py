@@ -8,16 +8,16 @@ import numpy as np
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
-from ort_lite.shapes import product, same
+from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.broadcast import broadcast_step
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.operators.reshape import broadcast_to
+from ort_lite_cpu.operators.targets import round_targets, target_of, wide_target_of
 from ort_lite_cpu.registry import REAL, operator
 
 NEAR = 2048
@@ -152,48 +152,29 @@ def mean_variance_normalization(op: NodeLowering) -> None:
 @operator("LayerNormalization", since=1, types=REAL)
 def layer_normalization(op: NodeLowering) -> None:
     """Normalize over the axes from `axis` on; outputs mean and inverse deviation if requested. Spec: ONNX LayerNormalization-17."""
-    x = op.input(0)
-    axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
-    mean, inverse = (_statistics(op, k) for k in (1, 2))
-    rows, n = product(x.shape[:axis]), product(x.shape[axis:])
-    _emit(
-        op, [x, _full(op, 1, x, axis), _full(op, 2, x, axis), y, mean, inverse], rows, n, 1, 1, float(op.attr("epsilon", 1e-5))
-    )
-    _finish(op, y, mean, inverse)
+    _normalize_from_axis(op, centred=True)
 
 
 @operator("RMSNormalization", since=23, types=REAL)
 @operator("SimplifiedLayerNormalization", types=REAL)
 def rms_normalization(op: NodeLowering) -> None:
     """Emit RMSNormalization, or onnxruntime's SimplifiedLayerNormalization, which also returns the inverse deviation."""
+    _normalize_from_axis(op, centred=False)
+
+
+def _normalize_from_axis(op: NodeLowering, centred: bool) -> None:
+    """Emit the operators that normalize all that lies from `axis` on. Statistics are rounded to the type that `stash_type` says.
+
+    If the scale has another type than x, the result is converted to it in the end.
+    """
     x = op.input(0)
-    axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
+    axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), target_of(op, 0, x.dtype)
+    statistics = {index: wide_target_of(op, index) for index in (1, 2) if op.wants(index)}
+    mean, inverse = (statistics.get(1), statistics.get(2)) if centred else (None, statistics.get(1))
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
-    inverse = _statistics(op, 1)
-    operands = [x, _full(op, 1, x, axis), None, y, None, inverse]
-    _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
-    _finish(op, y, inverse)
-
-
-def _finish(op: NodeLowering, *results: Tensor | None) -> None:
-    """Convert the results, one for each output, that have another element type than the output."""
-    for index, result in enumerate(results):
-        if result is not None:
-            op.set(index, op.cast(result, op.info(index).dtype or result.dtype))
-
-
-def _result(op: NodeLowering, x: Tensor) -> Tensor:
-    """Return memory for the result in the element type of the computation; if the scale has another type, it is converted then."""
-    return op.output(0) if op.info().dtype == x.dtype else op.temporary(x.dtype, x.shape)
-
-
-def _statistics(op: NodeLowering, index: int) -> Tensor | None:
-    """Return memory for means or inverse deviations, which are rounded to the type that `stash_type` says in the end."""
-    if not op.wants(index):
-        return None
-    info = op.info(index)
-    assert info.shape is not None
-    return op.output(index) if info.dtype in REAL else op.temporary("float32", info.shape)
+    operands = [x, _full(op, 1, x, axis), _full(op, 2, x, axis) if centred else None, y, mean, inverse]
+    _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred)
+    round_targets(op, {0: y, **statistics})
 
 
 def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
@@ -205,15 +186,7 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
     wanted = x.shape[axis:]
     lead = max(len(given.shape) - len(wanted), 0)
     op.agree(given.shape[:lead], (1,) * lead, "its scale has an axis too many")
-    shape = (*(1,) * (len(wanted) - len(given.shape)), *given.shape[lead:])
-    if all(same(mine, dim) for mine, dim in zip(shape, wanted, strict=True)):
-        return given
-    strides: list[Dim] = []
-    for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
-        strides.append(broadcast_step(mine, dim, stride))
-    made = op.temporary(given.dtype, wanted)
-    emit_strided_copy(op, given, made, wanted, strides, contiguous(wanted))
-    return made
+    return broadcast_to(op, given, given.shape[lead:], wanted)
 
 
 @operator("InstanceNormalization", types=REAL)

@@ -18,7 +18,7 @@ from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.folds import reduce_middle
 from ort_lite_cpu.kernels.gemm.geometry import Window
-from ort_lite_cpu.lowering.attributes import check_fit, check_windows
+from ort_lite_cpu.lowering.attributes import check_fit, check_windows, volume, window_of
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
@@ -293,10 +293,8 @@ def _sizes(op: NodeLowering, x: Shape, y: Shape) -> tuple[PoolShape, Window]:
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
     before, after = pads_of(op, x[2:], kernel, strides)
     padded = [b + n + a for b, n, a in zip(before, x[2:], after, strict=True)]
-    ones, zeros = [1] * (3 - rank), [0] * (3 - rank)
-    sizes: Any = (*x[:2], *ones, *x[2:], *ones, *y[2:], *ones, *padded)
-    window: Any = (*ones, *kernel, *ones, *strides, *zeros, *before, *ones, *dilations)
-    return PoolShape(*sizes), Window(*window)
+    sizes: Any = (*x[:2], *volume(x[2:]), *volume(y[2:]), *volume(padded))
+    return PoolShape(*sizes), window_of(kernel, strides, before, dilations)
 
 
 def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: Sequence[int]) -> tuple[list[Dim], list[Dim]]:
@@ -333,12 +331,6 @@ def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
         sizes: dict[str, Any] = {"outer": n, "n": area, "inner": c, "lowest": 0, "kind": reduction}
         op.emit(reduce_middle, [x, y], **sizes, work=x.size // 4)
     else:  # a norm that is no reduction: one window over all pixels
-        shape, window = _flat(n, c, area)
-        op.emit(pool, [x, y], g=shape, window=window, p=p, kind=kind, rows=0, columns=0, work=x.size)
-
-
-def _flat(n: Dim, c: Dim, area: Dim) -> tuple[PoolShape, Window]:
-    """Return the sizes of a pool of images in one line, and of a window over all of it."""
-    sizes: Any = (n, c, 1, 1, area, 1, 1, 1, 1, 1, area)
-    window: Any = (1, 1, area, 1, 1, 1, 0, 0, 0, 1, 1, 1)
-    return PoolShape(*sizes), Window(*window)
+        line: Any = (n, c, *volume([area]), *volume([1]), *volume([area]))
+        window = window_of([area], [1], [0], [1])
+        op.emit(pool, [x, y], g=PoolShape(*line), window=window, p=p, kind=kind, rows=0, columns=0, work=x.size)

@@ -16,7 +16,7 @@ from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, na
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.windows import finish
+from ort_lite_cpu.operators.targets import round_targets, target_of, wide_target_of
 from ort_lite_cpu.registry import ANY, REAL, operator
 from ort_lite_cpu.run.atomics import fetch_add
 
@@ -130,38 +130,31 @@ def entropy(op: NodeLowering, count: int) -> bytes:
     return blake2b("\0".join([str(seed), *names]).encode(), digest_size=count).digest()
 
 
-def _kernel_output(op: NodeLowering) -> Tensor:
-    """Return the tensor that the kernel writes, of 32-bit or 64-bit floats."""
-    info = op.info()
-    assert info.dtype is not None and info.shape is not None
-    return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)
-
-
 @operator("RandomUniform", "RandomUniformLike", types=ANY)
 def lower_uniform(op: NodeLowering) -> None:
     """Emit RandomUniform or RandomUniformLike."""
-    y = _kernel_output(op)
+    y = wide_target_of(op, 0)
     low, high = float(op.attr("low", 0.0)), float(op.attr("high", 1.0))
     op.emit(random_uniform, [stream(op), y], n=y.size, low=low, high=high, work=y.size * 2)
-    finish(op, y)
+    round_targets(op, {0: y})
 
 
 @operator("RandomNormal", "RandomNormalLike", types=ANY)
 def lower_normal(op: NodeLowering) -> None:
     """Emit RandomNormal or RandomNormalLike."""
-    y = _kernel_output(op)
+    y = wide_target_of(op, 0)
     mean, scale = float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0))
     op.emit(random_normal, [stream(op), y], n=y.size, mean=mean, scale=scale, work=y.size * 30)
-    finish(op, y)
+    round_targets(op, {0: y})
 
 
 @operator("Bernoulli", since=15, types=REAL)
 def lower_bernoulli(op: NodeLowering) -> None:
     """Emit Bernoulli."""
     x = op.input(0)
-    y = op.output(0) if op.info().dtype == "bool" else op.temporary("bool", x.shape)
+    y = target_of(op, 0, "bool")
     op.emit(bernoulli, [stream(op), x, y], n=x.size, work=x.size * 2)
-    finish(op, y)
+    round_targets(op, {0: y})
 
 
 @operator("Multinomial", since=7, types=REAL)

@@ -32,6 +32,7 @@ from ort_lite_cpu.kernels.recurrent import (
     rnn,
 )
 from ort_lite_cpu.lowering.attributes import choice
+from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -92,8 +93,6 @@ class RecurrentLayer:
         self.backward = [direction == "reverse", True][: self.directions]
         hidden = op.attr("hidden_size")
         self.size: int = op.dim(2, self.hidden_axis) if hidden is None else hidden
-        if self.size < 0:
-            raise op.reject(f"hidden_size {self.size}")
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
@@ -104,7 +103,8 @@ class RecurrentLayer:
         self.lanes = tile_for(x.native, op.target).lanes
         self.unit = self.block(across)
         self.padded = -(-self.size // self.unit) * self.unit
-        self._check_lengths()
+        if op.has(4):
+            require_within(op, 4, "the length", self.steps)
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
         self.y = op.output(0) if op.wants(0) else None
@@ -113,10 +113,6 @@ class RecurrentLayer:
     def block(self, across: int) -> int:
         """Return the number of hidden units in a block."""
         return across * self.lanes
-
-    def _check_lengths(self) -> None:
-        if self.op.has(4):
-            require_within(self.op, 4, "the length", self.steps)
 
     # --- weights
     def product(self, direction: int, bias: Tensor | None) -> Tensor:
@@ -157,12 +153,7 @@ class RecurrentLayer:
             dtype = array.dtype
             return op.pack(array, f"{index} {direction} {firsts} {gates} {self.unit}", lambda: np.sum(blocks, 0, dtype))
         rows = [self._compute_blocks(op.input(index), direction, first, gates) for first in firsts]
-        return rows[0] if len(rows) == 1 else self._sum(rows)
-
-    def _sum(self, rows: Sequence[Tensor]) -> Tensor:
-        from ort_lite_cpu.lowering.expression import formula_tensor
-
-        return self.op.store(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
+        return rows[0] if len(rows) == 1 else op.store(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
 
     def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
         """Return rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
+from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts, require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided_copy
-from ort_lite_cpu.lowering.tensor import Expression, Tensor, widened_from
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, same_shape, widened_from
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 
 
@@ -146,20 +146,27 @@ def depth_to_space(op: NodeLowering) -> None:
 def expand(op: NodeLowering) -> None:
     """Broadcast to a shape: axes that the input lacks, or has with length 1, are walked with stride 0. Spec: ONNX Expand-13."""
     x, y = op.input(0), op.output(0)
-    lead = len(y.shape) - len(x.shape)
-    strides = [*([0] * lead), *contiguous(x.shape)]
-    for axis, dim in enumerate(x.shape, lead):
-        if not same(dim, y.shape[axis]):
-            strides[axis] = broadcast_step(dim, y.shape[axis], strides[axis])
-            _require_one_or(op, dim, y.shape[axis])
-    target = op.contents(1)
-    for axis, dim in enumerate(target, len(y.shape) - len(target)):
-        _require_one_or(op, dim, y.shape[axis])
-    emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape))
+    for shape in (x.shape, op.contents(1)):
+        for dim, wanted in zip(shape, y.shape[len(y.shape) - len(shape) :], strict=True):
+            op.require(broadcasts(dim, wanted), "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
+    emit_strided_copy(op, x, y, y.shape, _broadcast_steps(x.shape, y.shape), contiguous(y.shape))
 
 
-def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
-    op.require(broadcasts(dim, wanted), "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
+def _broadcast_steps(shape: Shape, wanted: Shape) -> list[Dim]:
+    """Return the steps of a contiguous tensor along `wanted`, to which its shape broadcasts."""
+    padded = (*(1,) * (len(wanted) - len(shape)), *shape)
+    return [broadcast_step(dim, full, step) for dim, full, step in zip(padded, wanted, contiguous(padded), strict=True)]
+
+
+def broadcast_to(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
+    """Return x, read as of `shape`, broadcast to `wanted`, or x itself if that changes nothing."""
+    padded = (*(1,) * (len(wanted) - len(shape)), *shape)
+    if same_shape(padded, wanted):
+        return x
+    require_broadcast(op, shape, wanted)
+    made = op.temporary(x.dtype, wanted)
+    emit_strided_copy(op, x, made, wanted, _broadcast_steps(shape, wanted), contiguous(wanted))
+    return made
 
 
 @operator("Tile", types=MOVABLE, moves=True)

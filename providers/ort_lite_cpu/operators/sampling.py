@@ -4,14 +4,12 @@ Most images are sampled in planes: offsets and weights of a block of positions a
 channels are last, space is padded to three axes, and a position and its weights serve all channels.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, read_once, rint, select, shift, span
 from ort_lite.shapes import less, product
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work, nominal
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import Volume, choice, volume
@@ -285,11 +283,6 @@ def _emit_channels(op: NodeLowering, x: Tensor, grid: Tensor, y: Tensor, given: 
     op.emit(grid_sample, [x, grid, y], **sizes, **given, work=y.size * given["taps"] ** len(space))
 
 
-def _space(op: NodeLowering, dims: Sequence[Dim]) -> dict[str, Any]:
-    """Return the spatial axes and the meaning of their ends, keyed by the kernels' parameter names."""
-    return {"space": volume(dims), "axes": len(dims), "align": bool(op.attr("align_corners", 0))}
-
-
 @native
 @extents(theta="n * axes * (axes + 1)", y="n * space.d * space.h * space.w * axes")
 def affine_grid(theta: Ptr, y: Ptr, n: int, space: Volume, axes: Static, align: Static, part: int, parts: int) -> int:
@@ -325,4 +318,5 @@ def lower_affine_grid(op: NodeLowering) -> None:
     op.agree(theta.shape[:1], y.shape[:1], "theta and size are of different batches")
     for dim in y.shape:
         op.require(less(0, dim), "a size of {0} along an axis, expected 1 or more", dim)
-    op.emit(affine_grid, [theta, y], n=y.shape[0], **_space(op, y.shape[1:-1]), work=y.size * 4)
+    space, align = volume(y.shape[1:-1]), bool(op.attr("align_corners", 0))
+    op.emit(affine_grid, [theta, y], n=y.shape[0], space=space, axes=axes, align=align, work=y.size * 4)

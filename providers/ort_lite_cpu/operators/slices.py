@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.costs import BYTE, ROW, linear_work, work_of_copy
+from ort_lite_cpu.costs import ROW, linear_work, work_of_copy
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
@@ -203,14 +202,9 @@ def _check_mirror(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim
 
 
 def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim]) -> None:
-    from ort_lite_cpu.kernels import primitives
-
     y = op.output(0)
     value = op.optional(2)
-    if value is not None:
-        op.emit(primitives.fill, [bits(value), bits(y)], count=y.size, work=linear_work(y.size, itemsize(y.dtype) * BYTE))
-    else:
-        emit_fill(op, y, op.attr("value", 0))
+    emit_fill(op, y, op.attr("value", 0) if value is None else value)
     own, out = contiguous(x.shape), contiguous(y.shape)
     cut = [maximum(0, 0 - b) for b in before]
     dims = tuple(maximum(0, n - c - maximum(0, 0 - a)) for n, c, a in zip(x.shape, cut, after, strict=True))

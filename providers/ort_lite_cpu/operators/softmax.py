@@ -1,6 +1,7 @@
 """Softmax, LogSoftmax, Hardmax: rows of the axis, or before opset 13 of everything from the axis on."""
 
 from collections.abc import Callable
+from functools import partial
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, shift, span
@@ -104,16 +105,13 @@ def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, par
 def lower_softmax(op: NodeLowering) -> None:
     """Emit Softmax. 16-bit types that come here are rounded wherever the operator's function rounds. Spec: ONNX Softmax-13."""
     half = op.raw(0).dtype
+    if half not in HALVES:
+        _own_rows(op, op.input(0), op.output(0), partial(emit_softmax, op))
+        return
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        if half in HALVES:
-            op.emit(softmax_half, [x, y], rows=rows, n=n, half=half, work=x.size * 4, inplace=(1, 0))
-        else:
-            emit_softmax(op, x, y, rows, n)
+        op.emit(softmax_half, [x, y], rows=rows, n=n, half=half, work=x.size * 4, inplace=(1, 0))
 
-    if half not in HALVES:
-        _own_rows(op, op.input(0), op.output(0), emit)
-        return
     x = op.cast(op.input(0), "float32")
     y = op.temporary("float32", x.shape)
     _own_rows(op, x, y, emit)
@@ -123,11 +121,7 @@ def lower_softmax(op: NodeLowering) -> None:
 @operator("LogSoftmax", types=REAL)
 def lower_log_softmax(op: NodeLowering) -> None:
     """Emit LogSoftmax."""
-
-    def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        emit_softmax(op, x, y, rows, n, logarithm=True)
-
-    _own_rows(op, op.input(0), op.output(0), emit)
+    _own_rows(op, op.input(0), op.output(0), partial(emit_softmax, op, logarithm=True))
 
 
 @operator("Hardmax", types=REAL)

@@ -21,9 +21,8 @@ from ort_lite.native.lang import (
     span,
 )
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.targets import round_targets, wide_target_of
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.types import HALVES
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
@@ -36,21 +35,6 @@ _TERMS = {
     "HammingWindow": (25.0 / 46.0, 21.0 / 46.0, 0.0),
     "BlackmanWindow": (0.42, 0.5, 0.08),
 }
-
-
-def kernel_output(op: NodeLowering) -> Tensor:
-    """Return the tensor that the kernel writes for output 0: float32 instead of 16-bit floats."""
-    info = op.info()
-    assert info.dtype is not None and info.shape is not None
-    return op.output(0) if info.dtype not in HALVES else op.temporary("float32", info.shape)
-
-
-def finish(op: NodeLowering, y: Tensor) -> None:
-    """Set output 0, cast to the output's type if it differs."""
-    dtype = op.info().dtype
-    assert dtype is not None
-    if dtype != y.dtype:
-        op.set(0, op.cast(y, dtype))
 
 
 @native
@@ -66,14 +50,14 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 @operator(*_TERMS, since=17, types=INTEGERS)
 def window(op: NodeLowering) -> None:
     """Emit a window, symmetric if `periodic` is 0. Spec: ONNX HannWindow-17, HammingWindow-17, BlackmanWindow-17."""
-    y = kernel_output(op)
+    y = wide_target_of(op, 0)
     if len(y.shape) != 1:
         raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
     [n] = y.shape
     period = n if op.attr("periodic", 1) else n - 1
     a, b, c = _TERMS[op.node.op_type]
     op.emit(cosine_window, [y], n=n, period=period, a=a, b=b, c=c, work=n * 20)
-    finish(op, y)
+    round_targets(op, {0: y})
 
 
 @native
@@ -116,12 +100,12 @@ def mel_weight_matrix(op: NodeLowering) -> None:
     length, *more = op.contents(1)
     if more:
         raise op.reject(f"a length of {1 + len(more)} numbers, expected one")
-    y = kernel_output(op)
+    y = wide_target_of(op, 0)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
     rows, bins = y.shape
     op.emit(mel_weights, operands, rows=rows, bins=bins, length=length, work=y.size * 4, message=_no_triangle)
-    finish(op, y)
+    round_targets(op, {0: y})
 
 
 def _no_triangle(failure: "Failure") -> str:

@@ -9,7 +9,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import cast_heads, columns_of, heads_of, mask_of, round_targets, target_of
+from ort_lite_cpu.operators.attention import cast_heads, columns_of, heads_of, mask_of
 from ort_lite_cpu.operators.attention_kernels import AttentionOptions, Heads, Mask, emit_attention
 from ort_lite_cpu.operators.microsoft.attention import bias_of
 from ort_lite_cpu.operators.microsoft.cache_places import (
@@ -28,6 +28,7 @@ from ort_lite_cpu.operators.microsoft.quantized_cache import (
     is_quantized,
 )
 from ort_lite_cpu.operators.rotary import emit_rotation
+from ort_lite_cpu.operators.targets import round_targets, target_of
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
 

@@ -33,7 +33,6 @@ from ort_lite_cpu.operators.integer_product import (
     Matrices,
     Packed,
     Rescale,
-    expand,
     pack_constant,
     pack_later,
     quotient,
@@ -41,6 +40,7 @@ from ort_lite_cpu.operators.integer_product import (
 )
 from ort_lite_cpu.operators.quantization import emit_dynamic, quantize
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, RecurrentLayer
+from ort_lite_cpu.operators.reshape import broadcast_to
 from ort_lite_cpu.registry import operator
 
 W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
@@ -243,7 +243,7 @@ class QuantizedLayer(RecurrentLayer):
         scale, known = self._row(R_SCALE, direction), op.constant(R_SCALE)
         if known is not None:
             scale = op.array(np.broadcast_to(known[direction], (columns,)).astype(np.float32))
-        factor = expand(op, scale, scale.shape, (columns,))
+        factor = broadcast_to(op, scale, scale.shape, (columns,))
         states, scratch = self.start(direction, 5, 6), op.temporary("int32", (columns + (self.size + 1) // 2,))
         bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
         operands = [
