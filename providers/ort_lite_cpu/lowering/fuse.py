@@ -169,7 +169,8 @@ def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
     scalars = {f"s{k}": _scalar(text, value, first) for k, value in enumerate(pending.scalars)}
     formula = pending.formula.format(*operands, **scalars)
     if tensor.dtype in HALVES and not last:
-        formula = _round_formula(tensor.dtype, formula)
+        widen, narrow = HALVES[tensor.dtype]
+        formula = f"{widen}({narrow}({formula}))"
     text.lines.append(f"{name} = {formula}")
     text.cost += pending.cost * (DOUBLE if tensor.dtype == "float64" and pending.cost >= FUNCTION else 1)
     return name
@@ -274,12 +275,6 @@ def _indices(outer: int) -> list[str]:
     for k in reversed(range(1, outer)):
         lines += [f"i{k} = rest % n{k}", f"rest = rest // n{k}"]
     return [*lines, "i0 = rest"]
-
-
-def _round_formula(dtype: str, formula: str) -> str:
-    """Return the formula, rounded to 16 bits if that is not the last thing it does."""
-    widen, narrow = HALVES[dtype]
-    return formula if formula.startswith(f"{widen}({narrow}(") else f"{widen}({narrow}({formula}))"
 
 
 def _load(dtype: str, text: str) -> str:
