@@ -1,7 +1,6 @@
 """LayerNormalization that exporters took apart becomes one node again."""
 
 from ort_lite.graph import Node, Value
-from ort_lite.shapes import Shape
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 
 _MEAN = op("ReduceMean", "x", name="mean")
@@ -40,14 +39,10 @@ def compose_layer_norm(
 )
 def fuse_layer_norm_bias(rewriter: Rewriter, x: Value, scale: Value, norm: Node, bias: Value, root: Node) -> Done | Skip:
     """The Add after a LayerNormalization without a bias is its bias."""
-    if bias.shape is None or not _same(bias.shape, scale.shape):
+    if bias.shape is None or bias.shape != scale.shape:
         return Skip(f"{bias.name} is not known to have the shape that is normalised")
     y = rewriter.op("LayerNormalization", x, scale, bias, version=norm.version, like=norm)
     return rewriter.replace(root, y)
-
-
-def _same(a: Shape, b: Shape | None) -> bool:
-    return a == b
 
 
 def _first_axis(rewriter: Rewriter, node: Node, rank: int) -> int | None:

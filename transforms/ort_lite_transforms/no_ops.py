@@ -11,8 +11,7 @@ A node whose result is a graph output stays where its input is no node's result:
 
 from collections.abc import Callable
 
-from ort_lite.graph import Node, TensorType, Value
-from ort_lite.shapes import same
+from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
 _Check = Callable[[Rewriter, Node], bool]
@@ -26,11 +25,7 @@ def _always(rewriter: Rewriter, node: Node) -> bool:
 def _same_type(rewriter: Rewriter, node: Node) -> bool:
     """Element type and every dimension of input and output are equal, whatever the free dimensions are."""
     x, y = node.inputs[0], node.output
-    if x is None or not isinstance(x.type, TensorType) or not isinstance(y.type, TensorType):
-        return False
-    if x.type.shape is None or y.type.shape is None or x.type.dtype != y.type.dtype:
-        return False
-    return len(x.type.shape) == len(y.type.shape) and all(map(same, x.type.shape, y.type.shape))
+    return x is not None and x.shape is not None and (x.dtype, x.shape) == (y.dtype, y.shape)
 
 
 def _is_inference_dropout(rewriter: Rewriter, node: Node) -> bool:

@@ -8,6 +8,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node, Value
 from ort_lite.memory.recipes import derive
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
+from ort_lite_transforms.activations import parameters
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
 from ort_lite_transforms.quantized_operands import (
     MOVES,
@@ -90,24 +91,14 @@ def saturate_once(rewriter: Rewriter, x: Value, limit: Node, root: Node) -> Done
     found = find_quantized_output(rewriter, root)
     if isinstance(found, str) or x.dtype != "float32":
         return Skip(found if isinstance(found, str) else f"{x.dtype}, takes float32")
-    limits = _limits(rewriter, limit)
-    if limits is None:
+    limits = [0.0, np.inf] if limit.op_type == "Relu" else parameters(rewriter, limit)
+    if isinstance(limits, str):
         return Skip(f"the limits of {limit} are not constant")
     info = np.iinfo(to_numpy(found.x.dtype or "int8"))
     low, high = (_level(found, bound) for bound in limits)
     if np.any(low > info.min) or np.any(high < info.max):
         return Skip(f"{limit} limits more than the integers do")
     return rewriter.replace(root, rewriter.op("QuantizeLinear", x, *root.inputs[1:], like=root))
-
-
-def _limits(rewriter: Rewriter, node: Node) -> tuple[float, float] | None:
-    if node.op_type == "Relu":
-        return 0.0, np.inf
-    if node.version < 11:
-        return node.attr("min", -np.inf), node.attr("max", np.inf)
-    given = (*node.inputs[1:], None, None)[:2]
-    bounds = [edge if value is None else rewriter.number(value) for value, edge in zip(given, (-np.inf, np.inf), strict=True)]
-    return None if None in bounds else (float(bounds[0]), float(bounds[1]))
 
 
 def _level(found: Quantized, bound: float) -> Array:

@@ -35,17 +35,11 @@ def multiply_integers(rewriter: Rewriter, root: Node) -> Done | Skip:
     if isinstance(found, str):
         return Skip(found)
     made = _Product(rewriter, root, found)
-    result, bias = made.reader(), made.bias()
-    if result is not None and (bias is None or bias.dtype == "int32"):
-        return rewriter.replace(result.node, made.emit_integers(result.values, bias))
+    reader, bias = made.reader(), made.bias()
+    if reader is not None and (bias is None or bias.dtype == "int32"):
+        quantize, result = reader
+        return rewriter.replace(quantize, made.emit_integers(result, bias))
     return rewriter.replace(root, made.emit_float(bias))
-
-
-class _Result:
-    """A QuantizeLinear that alone reads a product."""
-
-    def __init__(self, node: Node, values: Quantized) -> None:
-        self.node, self.values = node, values
 
 
 class _Product:
@@ -57,7 +51,8 @@ class _Product:
         self.steps: Array = np.asarray(alpha * self.a.steps.reshape(()) * self.b.steps, np.float32)
         """The numbers that the integer sums count, one, or one a column."""
 
-    def reader(self) -> _Result | None:
+    def reader(self) -> tuple[Node, Quantized] | None:
+        """Return the QuantizeLinear that alone reads the product, and the bytes that it makes."""
         value = self.node.output
         if len(value.uses) != 1 or value.is_graph_output():
             return None
@@ -65,7 +60,7 @@ class _Product:
         if node.op_type != "QuantizeLinear" or index or node.graph is not self.node.graph:
             return None
         found = find_quantized_output(self.rewriter, node)
-        return None if isinstance(found, str) or found.axis is not None else _Result(node, found)
+        return None if isinstance(found, str) or found.axis is not None else (node, found)
 
     def bias(self) -> Value | None:
         """Return the bias in int32 if it has the scale of the sums, else in float32."""

@@ -335,7 +335,10 @@ class Builder:
         tensor = Tensor(info.dtype or "", info.shape or (), buffer, name=name, ranked=info.shape is not None)
         self.result.primary[buffer] = tensor
         self._pinned[buffer] = tensor.shape
-        self._define(buffer, tensor.shape)
+        for axis, dim in enumerate(tensor.shape):
+            found = as_symbol(dim)
+            if found is not None and found not in self.result.sources:
+                self.result.sources[found] = SymbolSource(buffer, axis, element=False)
         return tensor
 
     def pin(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
@@ -389,12 +392,6 @@ class Builder:
             node, primitives.copy, [source, target], named={"count": target.size}, work=work_of_copy(target.dtype, target.size)
         )
         return made
-
-    def _define(self, buffer: Buffer, shape: Shape) -> None:
-        for axis, dim in enumerate(shape):
-            found = as_symbol(dim)
-            if found is not None and found not in self.result.sources:
-                self.result.sources[found] = SymbolSource(buffer, axis, element=False)
 
 
 def _makes(step: HostStep, tensor: Tensor) -> bool:

@@ -3,20 +3,15 @@
 from ort_lite.dtypes import DType
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS, POWERS
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.types import HALVES, NARROW_TYPES, NATIVE_TYPES, value_type
+from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES, value_type
 
 
 def _formula(source: str, target: str) -> str:
-    """A 16-bit float is rounded here and not where it is stored: what is fused with the Cast must see it rounded too."""
     if target == "bool":
         return "{0} != like({0}, 0)"
     if source == "bool":
         return f'select({{0}}, cast(1, "{value_type(target)}"), cast(0, "{value_type(target)}"))'
-    text = "{0}" if value_type(source) == value_type(target) else f'cast({{0}}, "{value_type(target)}")'
-    if target in HALVES:
-        widen, narrow = HALVES[target]
-        text = f"{widen}({narrow}({text}))"
-    return text
+    return "{0}" if value_type(source) == value_type(target) else f'cast({{0}}, "{value_type(target)}")'
 
 
 def convert(x: Tensor, dtype: DType, saturate: bool = True, mode: str = "up") -> Tensor:

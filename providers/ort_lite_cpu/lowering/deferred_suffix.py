@@ -54,9 +54,7 @@ class DeferredSuffix:
         self.programs: BoundedCache[Any, SuffixProgram] = BoundedCache(PROGRAMS_KEPT)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        if (
-            self._numbers
-        ):  # the numbers that the program is looked up by are those that it is lowered for, whoever writes to a feed
+        if self._numbers:  # the program is lowered for the numbers that it is looked up by, whoever writes to a feed
             arrays = tuple([self._own(value, array) for value, array in zip(self._live, arrays, strict=True)])
         key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
         program = self.programs.get(key)

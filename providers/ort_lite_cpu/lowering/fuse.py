@@ -14,10 +14,12 @@ from ort_lite.native.digest import blake2b
 from ort_lite.native.extents import Extent, Reach, walk
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
-from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import BYTE, linear_work
 from ort_lite_cpu.kernels import elementwise as language
+from ort_lite_cpu.lowering.broadcast import broadcast_step
+from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, same_shape, scalar_constant
 from ort_lite_cpu.types import HALVES, value_type
 
@@ -169,7 +171,8 @@ def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
     scalars = {f"s{k}": _scalar(text, value, first) for k, value in enumerate(pending.scalars)}
     formula = pending.formula.format(*operands, **scalars)
     if tensor.dtype in HALVES and not last:
-        formula = _round_formula(tensor.dtype, formula)
+        widen, narrow = HALVES[tensor.dtype]
+        formula = f"{widen}({narrow}({formula}))"
     text.lines.append(f"{name} = {formula}")
     text.cost += pending.cost * (DOUBLE if tensor.dtype == "float64" and pending.cost >= FUNCTION else 1)
     return name
@@ -209,22 +212,10 @@ def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
 def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:
     """Return strides of a leaf along the output's storage axes; 0 where it is broadcast, an expression where that is open."""
     lead = len(out.shape) - len(leaf.shape)
-    own = leaf.perm or tuple(range(len(leaf.shape)))
-    contiguous: dict[int, Dim] = {}
-    stride: Dim = 1
-    for axis in reversed(own):
-        contiguous[axis] = stride
-        stride = stride * leaf.shape[axis]
-    result: list[Dim] = []
-    for axis in order:
-        position = axis - lead
-        if position < 0 or same(leaf.shape[position], 1):
-            result.append(0)
-        elif same(leaf.shape[position], out.shape[axis]) or isinstance(leaf.shape[position], int):
-            result.append(contiguous[position])
-        else:
-            result.append(select(equal(leaf.shape[position], 1), 0, contiguous[position]))
-    return result
+    steps = dict(zip(leaf.perm or range(len(leaf.shape)), contiguous(leaf.storage_shape), strict=True))
+    return [
+        0 if axis < lead else broadcast_step(leaf.shape[axis - lead], out.shape[axis], steps[axis - lead]) for axis in order
+    ]
 
 
 def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, list[Dim]]:
@@ -274,12 +265,6 @@ def _indices(outer: int) -> list[str]:
     for k in reversed(range(1, outer)):
         lines += [f"i{k} = rest % n{k}", f"rest = rest // n{k}"]
     return [*lines, "i0 = rest"]
-
-
-def _round_formula(dtype: str, formula: str) -> str:
-    """Return the formula, rounded to 16 bits if that is not the last thing it does."""
-    widen, narrow = HALVES[dtype]
-    return formula if formula.startswith(f"{widen}({narrow}(") else f"{widen}({narrow}({formula}))"
 
 
 def _load(dtype: str, text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array, DType
+from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import NodeFailure
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
@@ -21,11 +21,11 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import Costs, shipped_costs
 from ort_lite_cpu.lowering.lowered import Choice, Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.lowering.values import Open, Values
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.values import Values
     from ort_lite_cpu.options import CPUOptions
 
 
@@ -103,7 +103,7 @@ class NodeLowering:
         assert value is not None, f"{self.node}: input {index} is left out"
         tensor = self.values.tensor(value)
         if not tensor.ranked and tensor.dtype:
-            raise self.values.open(value)
+            raise Open(value)
         return tensor
 
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
@@ -129,7 +129,7 @@ class NodeLowering:
         if array is None:
             value = self.node.inputs[index]
             assert value is not None
-            raise self.values.open(value, numbers=True)
+            raise Open(value, numbers=True)
         return array
 
     def contents(self, index: int) -> tuple[Dim, ...]:
@@ -162,7 +162,7 @@ class NodeLowering:
         assert value is not None
         dim = self.raw(index).shape[axis]
         if not isinstance(dim, int):
-            raise self.values.open(value)
+            raise Open(value)
         return dim
 
     # --- outputs
@@ -213,8 +213,6 @@ class NodeLowering:
 
     def array(self, array: Array) -> Tensor:
         """Return a constant made while lowering (packed weights, tables)."""
-        from ort_lite.dtypes import from_numpy
-
         array = np.require(array, requirements="C")
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ort_lite.dtypes import Array, DType, itemsize
@@ -147,6 +147,11 @@ def leaves_of(tensor: Tensor) -> list[Tensor]:
         for leaf in leaves_of(operand):
             found[id(leaf)] = leaf
     return list(found.values())
+
+
+def buffers_of(tensors: Iterable[Tensor | None]) -> list[Buffer]:
+    """Return the buffers of those tensors that have one."""
+    return [tensor.buffer for tensor in tensors if tensor is not None and tensor.buffer is not None]
 
 
 def narrow_operands(tensor: Tensor, size: int) -> list[Tensor]:

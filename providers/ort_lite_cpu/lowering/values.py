@@ -139,10 +139,6 @@ class Values:
         assert result is not None
         self.tensors[result] = tensor
 
-    def open(self, value: Value, numbers: bool = False) -> Exception:
-        """Return the exception that defers the node until its shape (elements) is known: `raise op.values.open(value)`."""
-        return Open(value, numbers)
-
     # --- to and from the outside
     def host(
         self,

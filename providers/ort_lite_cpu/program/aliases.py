@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult
+from ort_lite_cpu.lowering.tensor import buffers_of
 from ort_lite_cpu.program.growth import AXIS
 from ort_lite_cpu.program.segment_run import SegmentRun
 
@@ -24,14 +25,8 @@ def find_aliases(steps: Sequence[SegmentRun | HostStep], inputs: int, output_pla
     for one in instructions:
         if one.over is not None and (pair := _places(one, one.over)) is not None:
             out, source = pair
-            unread = 0 <= source < inputs and reads[source] == 1 and source not in output_places
-            if (
-                unread
-                and out >= inputs
-                and out not in written
-                and output_places.count(out) == 1
-                and source not in found.values()
-            ):
+            unread = 0 <= source < inputs <= out and reads[source] == 1 and source not in output_places
+            if unread and out not in written and output_places.count(out) == 1 and source not in found.values():
                 found[output_places.index(out)] = source
         written.update(buffer.place for buffer in one.operands if buffer is not None)
     return found
@@ -44,12 +39,10 @@ def find_growths(
 
     Kernels can append to all pairs of `lowered.rooms`; nothing else may read either value of a pair.
     """
-    if not lowered.rooms or any(
-        one.jump for step in steps if isinstance(step, SegmentRun) for one in step.segment.instructions
-    ):
+    if not lowered.rooms or any(step.jumps for step in steps if isinstance(step, SegmentRun)):
         return {}
-    reads = Counter(place for place, _ in _uses(steps))
-    users = set(_uses(steps))
+    uses = list(_uses(steps))
+    reads, users = Counter(place for place, _ in uses), set(uses)
     return {
         output_places.index(present.place): (past.place, AXIS)
         for present, past in lowered.rooms.items()
@@ -74,5 +67,4 @@ def _uses(steps: Sequence[SegmentRun | HostStep]) -> Iterator[tuple[int, Node | 
             for one in step.segment.instructions:
                 yield from ((buffer.place, one.node) for buffer in one.operands if buffer is not None)
         else:
-            tensors = (tensor for tensor in (*step.inputs, *step.outputs) if tensor is not None)
-            yield from ((tensor.buffer.place, step.node) for tensor in tensors if tensor.buffer is not None)
+            yield from ((buffer.place, step.node) for buffer in buffers_of((*step.inputs, *step.outputs)))

@@ -18,9 +18,9 @@ from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider.machine_image import MachineInstruction, Region, TableEntry, entry_of, store
-from ort_lite.shapes import substitute
+from ort_lite.shapes import evaluate
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult
-from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor, buffers_of
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
@@ -83,10 +83,8 @@ class ProgramImage:
         self._constants: dict[int, tuple[Array, int]] = {}  # id -> array, offset
         self._lay_out()
         self.results = [self._places[place] for place in program.output_places]
-        names = {name: place for place, name in self._place_names.items()}
-        by_place = {place: name for name, place in names.items()}
-        self.inputs = tuple(by_place[place] for place in range(len(inputs)))
-        self.outputs = tuple(by_place[place] for place in program.output_places)
+        self.inputs = tuple(self._place_names[place] for place in range(len(inputs)))
+        self.outputs = tuple(self._place_names[place] for place in program.output_places)
 
     def _run_once(self) -> None:
         """Binds every segment to the values that come out on the way, and keeps the arrays of all places."""
@@ -114,10 +112,9 @@ class ProgramImage:
         self._place_offsets: list[int] = []
         self._place_names: dict[int, str] = {}
         for place, array in enumerate(self._places):
-            known = array is not None
-            entry = entry_of(f"place {place}", array, 0) if known else None
             role = "input" if place < len(self._given) else "place"
-            self._place_offsets.append(self._region(role, entry.nbytes) if entry is not None else -1)
+            known = array is not None
+            self._place_offsets.append(self._region(role, entry_of(f"place {place}", array, 0).nbytes) if known else -1)
         self._scratch = self._region("scratch", max((made[0].scratch for made in self._bound if made is not None), default=0))
         for step, made in zip(self._steps, self._bound, strict=True):
             self._enter(step, made)
@@ -146,7 +143,7 @@ class ProgramImage:
                     continue
                 assert descriptors[start + 2 * k] == SCRATCH
                 tensor = self._program.lowered.primary[buffer]
-                shape = tuple(_number(dim, symbols) for dim in tensor.storage_shape)
+                shape = tuple(evaluate(dim, symbols) for dim in tensor.storage_shape)
                 offset = self._scratch + int(descriptors[start + 2 * k + 1])
                 self._names[buffer] = name = self._unique(tensor.name or "temporary")
                 self.table[name] = TableEntry(offset, tensor.dtype, shape)
@@ -178,9 +175,7 @@ class ProgramImage:
         """Attach the memory and return the instructions."""
         base = memory.__array_interface__["data"][0]
         self._memory, self._keep = memory, list[Any]()
-        for array, offset in self._constants.values():
-            memory[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for array, offset in zip(self._given, self._place_offsets, strict=False):
+        for array, offset in (*self._constants.values(), *zip(self._given, self._place_offsets, strict=False)):
             memory[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._lease = RunContext()
         self._lease.fit((self._program.threads, FIRST_PLACE + len(self._places)))
@@ -271,11 +266,4 @@ def _buffers(step: SegmentRun | HostStep) -> list[Buffer]:
     if isinstance(step, SegmentRun):
         found = (b for instruction in step.segment.instructions for b in instruction.operands)
         return list(dict.fromkeys(b for b in found if b is not None))
-    tensors = (*step.inputs, *step.outputs)
-    return list(dict.fromkeys(t.buffer for t in tensors if t is not None and t.buffer is not None))
-
-
-def _number(dim: Any, symbols: dict[str, Any]) -> int:
-    value = substitute(dim, symbols)
-    assert isinstance(value, int), f"{dim} is not known for the shapes that M is laid out for"
-    return value
+    return list(dict.fromkeys(buffers_of((*step.inputs, *step.outputs))))

@@ -22,11 +22,11 @@ from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, 
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native import Spec
-from ort_lite.native.cpu import host
 from ort_lite.native.loader import load_keys
 from ort_lite.native.spec import key_of
 from ort_lite.provider import CURRENT, RECORDED, Body
-from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
+from ort_lite.provider.abilities import prepares_calls
+from ort_lite.shapes import as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult, Source
@@ -36,15 +36,13 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.aliases import find_aliases, find_growths
 from ort_lite_cpu.program.bind import Binder, Bound
-from ort_lite_cpu.program.bodies import prepare_bodies
 from ort_lite_cpu.program.growth import NO_GROWTH, RunGrowth, prepare_growth
 from ort_lite_cpu.program.host_step import run_host_step
-from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
+from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble, load_kernels
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.bounded_cache import BoundedCache
-from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.loop import EXECUTE
 from ort_lite_cpu.run.pace import Pace, count_strings
 from ort_lite_cpu.run.run_context import RunContext
@@ -143,12 +141,8 @@ class Program:
         self._checked = BoundedCache(BOUND_LIMIT)
         if self.pool is None:
             self.pool = ScratchPool(RunContext)
-        kernels, machines = self.lowered.kernels, machinery(self._team)
-        if self.lowered.target != host():
-            Kernels(host(), kernels.compile).load(machines)
-            machines = ()
         addresses = load_keys(keys)
-        nothing, *_ = kernels.load([NOTHING, *machines])
+        [nothing] = load_kernels(self.lowered.kernels, [NOTHING], machinery(self._team))
         segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
         for segment, own in zip(segments, used, strict=True):
             segment.relocate([addresses[number] for number in own], nothing)
@@ -449,6 +443,15 @@ def _run_other(program: Program, inputs: Sequence[Any], targets: Sequence[Any], 
     return program.grow(inputs, targets, growth.given) if growth.rooms else program(inputs, targets)
 
 
+def prepare_bodies(bodies: Mapping[Graph, Body]) -> None:
+    """Create the programs of bodies. What cannot be created now is an error of the run that calls it, if one ever does."""
+    for body in bodies.values():
+        for step in body.steps:
+            if prepares_calls(step.function):
+                with suppress(OrtLiteError, MemoryError):
+                    step.function.prepare_calls()
+
+
 def _sources(bodies: Mapping[Graph, Body]) -> Iterator[Source]:
     """Yield the sources of bodies, and of those inside of them."""
     for body in bodies.values():
@@ -537,26 +540,18 @@ def _fits_all(lowered: LoweringResult) -> bool:
 def _fits(lowered: LoweringResult, shapes: Sequence[Any]) -> bool:
     """Return True if concrete input shapes agree with the symbolic ones: one value a symbol, and assumptions hold."""
     values: dict[str, Dim] = {}
-    infos = lowered.input_infos
-    pairs = [
-        (dim, actual)
-        for info, shape in zip(infos, shapes, strict=True)
-        if info.shape is not None and shape is not None
-        for dim, actual in zip(info.shape, shape, strict=False)
-    ]
-    if any(i.shape is not None and s is not None and len(i.shape) != len(s) for i, s in zip(infos, shapes, strict=True)):
-        return False
-    compound: list[tuple[Dim, int]] = []
-    for dim, actual in pairs:
-        if isinstance(dim, int):
-            if dim != actual:
-                return False
+    others: list[tuple[Dim, int]] = []
+    for info, shape in zip(lowered.input_infos, shapes, strict=True):
+        if info.shape is None or shape is None:
             continue
-        found: Symbol | None = as_symbol(dim)
-        if found is None:
-            compound.append((dim, actual))
-        elif values.setdefault(found.name, actual) != actual:
+        if len(info.shape) != len(shape):
             return False
-    if not all(substitute(dim, values) == actual for dim, actual in compound):
+        for dim, actual in zip(info.shape, shape, strict=True):
+            found = as_symbol(dim)
+            if found is None:
+                others.append((dim, actual))
+            elif values.setdefault(found.name, actual) != actual:
+                return False
+    if not all(dim == actual if isinstance(dim, int) else substitute(dim, values) == actual for dim, actual in others):
         return False
     return all(substitute(condition, values) != 0 for condition in lowered.assumptions)

@@ -15,8 +15,7 @@ from ort_lite.dtypes import from_numpy
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target
 from ort_lite.provider import CURRENT, StepEvents
-from ort_lite.shapes import substitute
-from ort_lite.shapes.expr import Dim
+from ort_lite.shapes import evaluate
 from ort_lite_cpu.costs import kernel_family
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
@@ -101,7 +100,7 @@ def _args(segment: Segment, primary: Mapping[Buffer, Tensor], bound: Bound, inde
         "op_name": instruction.node.op_type,
         "kernel": kernel_name(instruction.spec),
         "shapes": ", ".join(_shapes(instruction, primary, sizes)),
-        "bytes": str(sum(_number(buffer.nbytes, sizes) for buffer in instruction.operands if buffer is not None)),
+        "bytes": str(sum(evaluate(buffer.nbytes, sizes) for buffer in instruction.operands if buffer is not None)),
         "parts": str(int(bound.table[index, 2])),
     }
 
@@ -116,10 +115,4 @@ def _shapes(instruction: Instruction, primary: Mapping[Buffer, Tensor], sizes: M
             yield f"{from_numpy(buffer.constant.dtype)}{list(buffer.constant.shape)}"
         else:
             assert tensor is not None
-            yield f"{tensor.dtype}{[_number(dim, sizes) for dim in tensor.storage_shape]}"
-
-
-def _number(dim: Dim, sizes: Mapping[str, int]) -> int:
-    found = substitute(dim, sizes)
-    assert isinstance(found, int), f"{dim} has no value"
-    return found
+            yield f"{tensor.dtype}{[evaluate(dim, sizes) for dim in tensor.storage_shape]}"

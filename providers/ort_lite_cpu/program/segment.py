@@ -24,7 +24,7 @@ from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult, Requirement, SymbolSource
-from ort_lite_cpu.lowering.tensor import Buffer
+from ort_lite_cpu.lowering.tensor import Buffer, buffers_of
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.schedule import reorder
 from ort_lite_cpu.run.kernels import Kernels
@@ -136,31 +136,33 @@ def assemble(lowered: LoweringResult, threads: int, machinery: Sequence[Spec] = 
     `schedule`: instructions may be reordered where that lowers the memory that the program needs.
     """
     groups = _groups(lowered)
-    _assign_places(lowered, groups)
+    places = _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
-    kernels = lowered.kernels
     try:
-        if lowered.target != host():
-            Kernels(host(), kernels.compile).load(machinery)
-            machinery = ()
-        *found, nothing = kernels.load([*specs, *machinery, NOTHING])
+        *found, nothing = load_kernels(lowered.kernels, [*specs, NOTHING], machinery)
     except KernelMissing as error:
         raise _with_node(error, lowered) from None
-    kernels.want(lowered.wanted)
-    addresses = dict(zip(specs, found, strict=False))
+    lowered.kernels.want(lowered.wanted)
+    addresses = dict(zip(specs, found, strict=True))
     written: set[int] = {buffer.place for buffer in lowered.inputs}
     steps: list[Segment | HostStep] = []
     for group in groups:
         if isinstance(group, HostStep):
-            written.update(t.buffer.place for t in group.outputs if t is not None and t.buffer is not None)
+            written.update(buffer.place for buffer in buffers_of(group.outputs))
             steps.append(group)
         else:
             steps.append(
                 _Assembler(lowered, threads, written).segment(_schedule(group) if schedule else group, addresses, nothing)
             )
-    outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
-    places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
-    return Assembled(steps, places, outputs)
+    return Assembled(steps, places, [buffer.place for buffer in buffers_of(lowered.outputs)])
+
+
+def load_kernels(kernels: Kernels, specs: Sequence[Spec], machinery: Sequence[Spec]) -> list[int]:
+    """Return the addresses of kernels. Loads the machinery, which is for this machine, as well: in one go if the kernels are, too."""
+    if kernels.target != host():
+        Kernels(host(), kernels.compile).load(machinery)
+        machinery = ()
+    return kernels.load([*specs, *machinery])[: len(specs)]
 
 
 def _with_node(error: KernelMissing, lowered: LoweringResult) -> KernelMissing:
@@ -223,17 +225,16 @@ class _Times:
             self._last += self._last & 1
             self._first = self._last + 1
             return self._last
-        inputs = {tensor.buffer for tensor in step.inputs if tensor is not None and tensor.buffer is not None}
+        inputs = {*buffers_of(step.inputs)}
         time = max([self._after.get(step.node, 0), *(self._after.get(buffer, 0) for buffer in inputs)])
         time += time & 1
         self._last = max(self._last, time)
         self._use(inputs, time)
-        for tensor in step.outputs:
-            if tensor is not None and tensor.buffer is not None:
-                self._steady.add(tensor.buffer)
-                self._after[tensor.buffer] = time
-                if tensor.buffer in self._told:  # anything behind it may ask for its sizes
-                    self._first = max(self._first, time + 1)
+        for buffer in buffers_of(step.outputs):
+            self._steady.add(buffer)
+            self._after[buffer] = time
+            if buffer in self._told:  # anything behind it may ask for its sizes
+                self._first = max(self._first, time + 1)
         return time
 
     def of_instruction(self, item: Instruction | Requirement) -> int:
@@ -272,25 +273,14 @@ def _schedule(group: _Group) -> _Group:
     return [*(item for item in group if isinstance(item, Requirement)), *(instructions[k] for k in order)]
 
 
-def _all_buffers(lowered: LoweringResult) -> list[Buffer]:
-    found: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
-    for item in lowered.items:
-        if isinstance(item, Instruction):
-            found.update((b, None) for b in item.operands if b is not None)
-        elif isinstance(item, HostStep):
-            found.update((t.buffer, None) for t in (*item.inputs, *item.outputs) if t is not None and t.buffer is not None)
-    found.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
-    return list(found)
-
-
-def _assign_places(lowered: LoweringResult, groups: Sequence[_Group | HostStep]) -> None:
-    own: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
-    own.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
-    own.update((s.buffer, None) for s in lowered.sources.values())
+def _assign_places(lowered: LoweringResult, groups: Sequence[_Group | HostStep]) -> int:
+    """Give each buffer that becomes an array of its own a place. Returns the number of places."""
+    sources = (source.buffer for source in lowered.sources.values())
+    own: dict[Buffer, None] = dict.fromkeys((*lowered.inputs, *buffers_of(lowered.outputs), *sources))
     first: dict[Buffer, int] = {}
     for number, group in enumerate(groups):
         if isinstance(group, HostStep):
-            own.update((t.buffer, None) for t in (*group.inputs, *group.outputs) if t is not None and t.buffer is not None)
+            own.update(dict.fromkeys(buffers_of((*group.inputs, *group.outputs))))
             continue
         for item in group:
             for buffer in item.operands if isinstance(item, Instruction) else ():
@@ -301,6 +291,7 @@ def _assign_places(lowered: LoweringResult, groups: Sequence[_Group | HostStep])
         if buffer.constant is None:
             buffer.place = place
             place += 1
+    return place
 
 
 class _Assembler:

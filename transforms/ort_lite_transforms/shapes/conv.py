@@ -72,9 +72,9 @@ def _kernel(op: Op, w: Shape) -> Sequence[Dim]:
     return given
 
 
-@shape_rule("Conv")
+@shape_rule("Conv", "DeformConv")
 def conv(op: Op) -> list[Info]:
-    """Spec: ONNX Conv-22."""
+    """Infer the convolution. Offsets of DeformConv move the samples, not the result. Spec: ONNX Conv-22, DeformConv-22."""
     return [op.tensor(op.dtype(0), conv_shape(op, op.shape(0), op.shape(1)))]
 
 
@@ -88,12 +88,6 @@ def conv_integer(op: Op) -> list[Info]:
 def qlinear_conv(op: Op) -> list[Info]:
     """Infer the convolution in the type of y's zero point. Spec: ONNX QLinearConv-10."""
     return [op.tensor(op.dtype(7), conv_shape(op, op.shape(0), op.shape(3)))]
-
-
-@shape_rule("DeformConv")
-def deform_conv(op: Op) -> list[Info]:
-    """Offsets move the samples, not the result. Spec: ONNX DeformConv-22."""
-    return [op.tensor(op.dtype(0), conv_shape(op, op.shape(0), op.shape(1)))]
 
 
 def conv_transpose_shape(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> list[Dim]:
@@ -186,7 +180,6 @@ RULES = [
     *conv,
     *conv_integer,
     *qlinear_conv,
-    *deform_conv,
     *conv_transpose,
     *causal_conv,
     *col2im,

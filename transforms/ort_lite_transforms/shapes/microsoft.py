@@ -10,7 +10,7 @@ from ort_lite_transforms.shapes.conv import conv_shape, conv_transpose_shape
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.fused import also, microsoft_rule
 from ort_lite_transforms.shapes.gather import gather_nd
-from ort_lite_transforms.shapes.matmul import product_shape
+from ort_lite_transforms.shapes.matmul import matmul, product_shape
 from ort_lite_transforms.shapes.operands import numbers, replace_dim
 from ort_lite_transforms.shapes.pooling import max_pool
 from ort_lite_transforms.shapes.quantization import dequantize_linear, quantize_linear
@@ -68,12 +68,6 @@ def _turn(op: Op, shape: Shape, side: str) -> Shape:
     if len(shape) > 1 and op.attr(f"trans{side}", 0):
         shape = (*shape[:-2], shape[-1], shape[-2])
     return shape
-
-
-@microsoft_rule("GemmFastGelu")
-def gemm_fast_gelu(op: Op) -> list[Info]:
-    """Infer as MatMul."""
-    return [op.tensor(op.dtype(0), product_shape(op, op.shape(0), op.shape(1)))]
 
 
 @microsoft_rule("MatMulNBits", "MatMulBnb4")
@@ -192,7 +186,6 @@ RULES = [
     *bias_split_gelu,
     *skip_layer_normalization,
     *fused_matmul,
-    *gemm_fast_gelu,
     *matmul_n_bits,
     *c_dist,
     *conv_transpose_with_dynamic_pads,
@@ -208,6 +201,7 @@ RULES = [
     *bifurcation_detector,
     *is_all_finite,
     *matmul_fp_q4,
+    *also(matmul, "GemmFastGelu"),
     *also(gather_nd),
     *also(range_),
     *also(grid_sample),

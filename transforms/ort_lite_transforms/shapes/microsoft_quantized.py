@@ -5,7 +5,7 @@ from ort_lite.shapes import Shape
 from ort_lite_transforms.shapes.conv import conv_shape
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.fused import also, microsoft_rule
-from ort_lite_transforms.shapes.matmul import gemm_shape, matmul_integer, product_shape
+from ort_lite_transforms.shapes.matmul import gemm_shape, matmul, matmul_integer, product_shape
 from ort_lite_transforms.shapes.operands import replace_dim
 from ort_lite_transforms.shapes.pooling import pool_shape
 from ort_lite_transforms.shapes.recurrent import recurrent_infos
@@ -98,12 +98,6 @@ def matmul_integer_to_float(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(2), product_shape(op, op.shape(0), op.shape(1)))]
 
 
-@microsoft_rule("DynamicQuantizeMatMul")
-def dynamic_quantize_matmul(op: Op) -> list[Info]:
-    """Infer as MatMul, in a's type."""
-    return [op.tensor(op.dtype(0), product_shape(op, op.shape(0), op.shape(1)))]
-
-
 @microsoft_rule("QGemm", types=(lambda op: op.dtype(8) if op.has(8) else "float32",))
 def q_gemm(op: Op) -> list[Info]:
     """a, scale, zero point, b, ...: as Gemm; float32 unless y has a zero point."""
@@ -145,10 +139,10 @@ RULES = [
     *qlinear_global_average_pool,
     *qlinear_reduction,
     *matmul_integer_to_float,
-    *dynamic_quantize_matmul,
     *q_gemm,
     *dynamic_quantize_lstm,
     *attn_lstm,
     *gather_block_quantized,
+    *also(matmul, "DynamicQuantizeMatMul"),
     *also(matmul_integer, "MatMulInteger16"),
 ]

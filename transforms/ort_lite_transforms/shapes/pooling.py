@@ -2,7 +2,7 @@
 
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, minimum
-from ort_lite_transforms.shapes.conv import extent, is_same, paddings, per_axis
+from ort_lite_transforms.shapes.conv import is_same, paddings, per_axis
 
 
 def pool_shape(op: Op, shape: Shape) -> list[Dim]:
@@ -67,7 +67,7 @@ def max_unpool(op: Op) -> list[Info]:
     rank = len(shape) - 2
     kernel, strides = per_axis(op, "kernel_shape", rank, 1), per_axis(op, "strides", rank, 1)
     dims = [
-        (dim - 1) * stride + extent(size, 1) - begin - end
+        (dim - 1) * stride + size - begin - end
         for dim, size, stride, (begin, end) in zip(shape[2:], kernel, strides, paddings(op, rank), strict=True)
     ]
     return [op.tensor(op.dtype(0), [*shape[:2], *dims])]

@@ -2,15 +2,11 @@
 
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, shape_rule
+from ort_lite_transforms.shapes.shape_arithmetic import dtype_of_attribute_or_input
 
 
 def _dtype_of_attribute(op: Op) -> DType:
     return from_onnx(op.attr("dtype", 1))
-
-
-def _dtype_of_attribute_or_input(op: Op) -> DType:
-    code = op.attr("dtype")
-    return op.dtype(0) if code is None else from_onnx(code)
 
 
 @shape_rule("RandomNormal", "RandomUniform", types=(_dtype_of_attribute,))
@@ -22,10 +18,10 @@ def random_(op: Op) -> list[Info]:
     return [op.tensor(_dtype_of_attribute(op), op.attr("shape", []))]
 
 
-@shape_rule("RandomNormalLike", "RandomUniformLike", "Bernoulli", types=(_dtype_of_attribute_or_input,))
+@shape_rule("RandomNormalLike", "RandomUniformLike", "Bernoulli", types=(dtype_of_attribute_or_input,))
 def random_like(op: Op) -> list[Info]:
     """Shaped like x, of type `dtype` or x's. Spec: ONNX RandomNormalLike-22, Bernoulli-22."""
-    return [op.tensor(_dtype_of_attribute_or_input(op), op.shape(0))]
+    return [op.tensor(dtype_of_attribute_or_input(op), op.shape(0))]
 
 
 def _index_dtype(op: Op) -> DType:

@@ -1,5 +1,6 @@
 """Sequences and optionals. In the type of a sequence's elements a dim of -1 differs from element to element."""
 
+from ort_lite.dtypes import from_onnx
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import Info, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Dim, Shape, same
@@ -48,8 +49,6 @@ def sequence_construct(op: Op) -> list[Info]:
 @shape_rule("SequenceEmpty", types=())
 def sequence_empty(op: Op) -> list[Info]:
     """Infer an empty sequence: nothing is known of elements to come. Spec: ONNX SequenceEmpty-11."""
-    from ort_lite.dtypes import from_onnx
-
     return [Info(SequenceType(TensorType(from_onnx(op.attr("dtype", 1)))))]
 
 

@@ -85,15 +85,16 @@ def _float_count(op: Op, operands: int) -> Dim:
     return max(ceil((limit - start) / delta), 0)
 
 
-def _eye_type(op: Op) -> DType:
+def dtype_of_attribute_or_input(op: Op) -> DType:
+    """Return the element type that `dtype` names, else that of the input."""
     code = op.attr("dtype")
     return op.dtype(0) if code is None else from_onnx(code)
 
 
-@shape_rule("EyeLike", types=(_eye_type,))
+@shape_rule("EyeLike", types=(dtype_of_attribute_or_input,))
 def eye_like(op: Op) -> list[Info]:
     """Shaped like x, of type `dtype` or x's. Spec: ONNX EyeLike-22."""
-    return [op.tensor(_eye_type(op), op.shape(0))]
+    return [op.tensor(dtype_of_attribute_or_input(op), op.shape(0))]
 
 
 _CONSTANTS = {
