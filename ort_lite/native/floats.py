@@ -80,7 +80,7 @@ def _log1p_f32(x: Any) -> Any:
     u = x + 1.0
     result = _log_f32(u) + (x - (u - 1.0)) / u
     result = u.equals(1.0).choose(x, result)
-    result = x.equals(math.inf).choose(x, result)
+    result = (x < math.inf).choose(result, x)  # so NaN stays the one that came
     return u.equals(0.0).choose(x.const(-math.inf), result)
 
 

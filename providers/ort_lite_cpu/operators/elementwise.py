@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 BOOL = frozenset({"bool"})
 REAL_OR_INTEGER = REAL | INTEGERS
 
+# Of the two terms' NaN, whose signs differ, either would be the sum: that depends on the order in which they are added.
+_SOFTPLUS = "select(isnan({0}), {0}, fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))"
+
 # operator -> (formula, about how many nanoseconds an element takes)
 _FLOAT_UNARY = {
     "Sqrt": ("sqrt({0})", 0.1), "Exp": ("exp({0})", 0.16), "Log": ("log({0})", 0.4),
@@ -28,9 +31,9 @@ _FLOAT_UNARY = {
     "Sin": ("sin({0})", 2), "Cos": ("cos({0})", 2), "Tan": ("tan({0})", 9), "Asin": ("asin({0})", 5), "Acos": ("acos({0})", 5),
     "Atan": ("atan({0})", 5), "Sinh": ("sinh({0})", 15), "Cosh": ("cosh({0})", 6), "Asinh": ("asinh({0})", 15),
     "Acosh": ("acosh({0})", 8), "Atanh": ("atanh({0})", 16),
-    "Softplus": ("fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0})))", 0.5), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.08),
+    "Softplus": (_SOFTPLUS, 0.5), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.08),
     "HardSwish": ("{0} * fmax(like({0}, 0), fmin(like({0}, 1), {0} / like({0}, 6) + like({0}, 0.5)))", 0.05),
-    "Mish": ("{0} * tanh(fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))", 0.8),
+    "Mish": (f"{{0}} * tanh({_SOFTPLUS})", 0.8),
 }  # fmt: skip
 
 # operator -> (formula, attributes with their defaults)
