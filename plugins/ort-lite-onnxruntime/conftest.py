@@ -5,7 +5,7 @@ from functools import cache
 from ort_lite.errors import NoDevice, OrtLiteError
 from ort_lite.plugins import plugins
 
-HOSTED = "test_hosted_openvino.py"
+HOSTED = "tests/test_hosted_openvino.py"
 
 
 @cache
