@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BOOL = frozenset({"bool"})
 REAL_OR_INTEGER = REAL | INTEGERS
 
-# Of the two terms' NaN, whose signs differ, either would be the sum: that depends on the order in which they are added.
+# For NaN, both terms are NaN, with different signs. Their sum would be either, depending on how the compiler orders them.
 _SOFTPLUS = "select(isnan({0}), {0}, fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))"
 
 # operator -> (formula, about how many nanoseconds an element takes)

@@ -176,15 +176,16 @@ def lower_top_k(op: NodeLowering) -> None:
 @extents(index="outer * inner", values="2", y="outer * n * inner")
 def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
     """y[o, d, i] = values[1] where index[o, i] is d (or d - n), else values[0]."""
-    for o in span(outer, part, parts):
-        block = shift(y, o * n * inner)
-        for i in range(n * inner):
-            block[i] = values[0]
+    first, last = outer * n * part // parts, outer * n * (part + 1) // parts  # as `span`
+    for i in range(first * inner, last * inner):
+        y[i] = values[0]
+    for o in range(first // max(n, 1), (last + n - 1) // max(n, 1)):
         for i in range(inner):
             k = cast(read_once(index, o * inner + i), "i64")
             k = k + n if k < 0 else k
-            if k >= 0 and k < n:
-                block[k * inner + i] = values[1]
+            row = o * n + k
+            if k >= 0 and k < n and row >= first and row < last:
+                y[row * inner + i] = values[1]
     return OK
 
 

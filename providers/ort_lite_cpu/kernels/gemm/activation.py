@@ -83,7 +83,7 @@ def parameter_counts(name: str) -> tuple[int, ...]:
 
 @native
 def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: Static) -> None:
-    """c (m, n), row stride ldc, = kind(c) in place. Rows without gaps are one: short ones would be mostly ends of loops."""
+    """c (m, n), row stride ldc, = kind(c) in place. Rows without gaps are one long row, because short loops are slow."""
     a, b, zero, one = like(c, alpha), like(c, beta), like(c, 0), like(c, 1)
     rows, columns = (1, m * n) if ldc == n else (m, n)
     for i in range(rows):

@@ -36,7 +36,7 @@ PIECE = 8
 UNCUT = 10
 """The most steps that are not cut into pieces."""
 CHAINS = 4
-"""The sums of each column of a single row, each of every fourth four of k."""
+"""The number of sums of each column where the left operand has a single row. They take turns along k."""
 GROUP = 8
 """The number of panels of which the sums of some rows are kept between pieces."""
 

@@ -241,14 +241,7 @@ def _tile(
 
     values = [*starts, w.codes, w.scales, w.zeros, *[emit.zero] * count]
     totals = emit.loop(emit.integer(0), w.blocks, 1, values, block_of)[1][-count:]
-    masks = emit.masks(n, vectors)
-
-    def store(row: int, whole: bool) -> None:
-        target = emit.move(out, emit.mul(ldc, row))
-        for j in range(vectors):
-            emit.store(totals[row * vectors + j], target, j * lanes, None if whole else masks[j])
-
-    emit.store_rows(m, n, rows, vectors, store)
+    emit.store_tile(totals, out, ldc, m, n, vectors)
 
 
 class CodeDots(Codes):

@@ -281,14 +281,7 @@ def _tile(
     starts = addresses.starts(emit.words(a))
     values = [*starts, b, *[emit.zero] * (rows * vectors)]
     sums = emit.loop(emit.integer(0), half, 1, values, step)[1][len(starts) + 1 :]
-    masks = emit.masks(n, vectors)
-
-    def store(i: int, whole: bool) -> None:
-        target = emit.move(c, emit.mul(ldc, i))
-        for j in range(vectors):
-            emit.store(sums[i * vectors + j], target, j * lanes, None if whole else masks[j])
-
-    emit.store_rows(m, n, rows, vectors, store)
+    emit.store_tile(sums, c, ldc, m, n, vectors)
 
 
 class IntegerVectors(Vectors):

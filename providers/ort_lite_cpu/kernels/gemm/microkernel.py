@@ -99,7 +99,7 @@ def _cached(_: Any, b: Any, ahead: Any) -> Any:
 
 @native
 def further(end: TileEpilogue, columns: int, n: int) -> TileEpilogue:
-    """Return the epilogue of elements that lie `n` further in C, and so many columns further."""
+    """Return the epilogue of elements that lie `n` elements further in C, and some columns further."""
     return TileEpilogue(end.mode, shift(end.bias, columns), shift(end.residual, n), end.low, end.high)
 
 

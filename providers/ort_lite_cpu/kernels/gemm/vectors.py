@@ -19,7 +19,7 @@ class Vectors:
 
     @property
     def name(self) -> str:
-        """What LLVM calls the vector type in the names of functions."""
+        """Return LLVM's name for the vector type, as in v16f32."""
         return _name_of(self.type)
 
     # --- integers, addresses and control
@@ -151,6 +151,17 @@ class Vectors:
                 with part:
                     store(row, False)
 
+    def store_tile(self, values: Sequence[Any], c: Any, ldc: Any, m: Any, n: Any, vectors: int) -> None:
+        """Write the first m rows and n columns of a register tile. Its values are in the order of its rows, `vectors` in each."""
+        masks = self.masks(n, vectors)
+
+        def store(row: int, whole: bool) -> None:
+            target = self.move(c, self.mul(ldc, row))
+            for j in range(vectors):
+                self.store(values[row * vectors + j], target, j * self.lanes, None if whole else masks[j])
+
+        self.store_rows(m, n, len(values) // vectors, vectors, store)
+
     def words(self, pointer: Any) -> Any:
         """Return a pointer to narrower numbers as one to elements, each of which has several of them."""
         return self.builder.bitcast(pointer, self.element.as_pointer())
@@ -220,5 +231,5 @@ class Vectors:
 
 
 def _name_of(kind: Any) -> str:
-    """Return what LLVM calls a vector type in the names of functions."""
+    """Return LLVM's name for a vector type."""
     return f"v{kind.count}{kind.element.intrinsic_name}"
