@@ -75,7 +75,10 @@ def readme(measurements: Sequence[Measurement]) -> str:
     text = table(["CPU", *(f"vs. {_rival(rival)}, 1 / 2 threads" for rival in rivals)], lines)
     count = max(found.count for summary in summaries for found in summary.comparisons.values())
     zoo = [(name, [m for m in of_cpu if m.kind == "zoo"]) for name, of_cpu in by_cpu(measurements)]
-    modern = [_modern(name, found) for name, found in zoo if found]
+    zoo.sort(key=lambda entry: max((m.date for m in entry[1]), default=""), reverse=True)
+    modern = [
+        _modern(name, found) if number == 0 else _means_of(name, found) for number, (name, found) in enumerate(zoo) if found
+    ]
     losses += [f"- {loss}" for name, found in zoo for rival in _rivals(found) if (loss := _losses_of(name, found, rival))]
     lost = "Rows in which ort-lite is slower, with 1 / 2 threads:\n\n" + "\n".join(losses) if losses else "No row is slower."
     return "\n".join([f"Geometric means over {count} models and operators:\n\n{text}", *modern, lost])
@@ -90,12 +93,20 @@ def _modern(name: str, zoo: Sequence[Measurement]) -> str:
         found = [[cells.get((title, rival, n)) for n in counts] for rival in rivals]
         times = [next((m.ours for m in of_count if m is not None), None) for of_count in zip(*found, strict=True)]
         if entry.headline and any(times):
-            lines.append([entry.title, " / ".join(map(_time, times)), *(" / ".join(map(_ratio, row)) for row in found)])
-    means = [" / ".join(_mean(comparisons.get((rival, n))).strip("*") for n in counts) for rival in rivals]
+            lines.append([entry.title, " / ".join(map(_time, times)), *(_pair(map(_ratio, row), " / ") for row in found)])
+    means = [_pair([_mean(comparisons.get((rival, n))).strip("*") for n in counts], " / ") for rival in rivals]
     count = len({m.name for m in zoo})
     columns = ["modern models", "ort-lite, 1 / 2 threads", *(f"vs. {_rival(rival)}" for rival in rivals)]
     lines.append([f"geometric mean of all {count}", "", *means])
     return f"Models that people deploy today, with random weights, on {name}:\n\n{table(columns, lines)}"
+
+
+def _means_of(name: str, zoo: Sequence[Measurement]) -> str:
+    """The means of modern models on one more CPU, as a line of the README."""
+    rivals, comparisons = _rivals(zoo), _comparisons(zoo)
+    counts = sorted({m.threads for m in zoo})
+    means = [f"{_pair([_mean(comparisons.get((r, n))).strip('*') for n in counts], ' / ')} (vs. {_rival(r)})" for r in rivals]
+    return f"The same means on {name}: {', '.join(means)}.\n"
 
 
 def _losses_of(cpu: str, measurements: Iterable[Measurement], rival: str) -> str:
@@ -243,11 +254,11 @@ def _ratio(found: Measurement | None) -> str:
     return DIFFERS if found.ratio is None else f"{found.ratio:.2f}"
 
 
-def _pair(cells: Iterable[str]) -> str:
+def _pair(cells: Iterable[str], between: str = ", ") -> str:
     cells = list(cells)
     if set(cells) <= {DIFFERS, ""}:
         return max(cells, default="")
-    return ", ".join(cells)
+    return between.join(cells)
 
 
 def _noisy(found: Measurement) -> bool:
