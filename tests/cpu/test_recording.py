@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+import pytest
 
 import ort_lite
 from ort_lite_cpu.lowering.lowered import HostStep
@@ -66,11 +67,26 @@ def test_the_events_add_up_to_the_partition(tmp_path: Path) -> None:
     assert 0.8 < max(shares) <= 1
 
 
-def test_threads_share_what_is_recorded(tmp_path: Path) -> None:
-    x = np.ones((64, 512), np.float32)
-    text = '<ir_version: 10, opset_import: ["" : 21]> main (float[64,512] x, float[512,512] w) => (float y) { [p] y = MatMul(x, w) }'
-    feeds = {"x": x, "w": np.ones((512, 512), np.float32)}
-    found = events(onnx.parser.parse_model(text), tmp_path, feeds, 1, intra_op_num_threads=2)
+@pytest.mark.parametrize(
+    ("rows", "threads", "parts"), [(1, 2, "2"), (16, 2, "2"), (512, 1, "1"), (512, 2, "8"), (512, 3, "12"), (2048, 20, "48")]
+)
+def test_large_products_have_several_parts_for_each_thread(tmp_path: Path, rows: int, threads: int, parts: str) -> None:
+    w = onnx.numpy_helper.from_array(np.full((512, 512), 0.1, np.float32), "w")
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> main (float[{rows},512] x) => (float y) {{ y = MatMul(x, w) }}'
+    )
+    model.graph.initializer.append(w)
+    feeds = {"x": np.ones((rows, 512), np.float32)}
+    found = events(model, tmp_path, feeds, 1, intra_op_num_threads=threads)
+    assert [e["args"]["parts"] for e in found if e["cat"] == "Kernel"] == [parts]
+
+
+def test_products_that_pack_their_operand_in_each_part_have_one_for_each_thread(tmp_path: Path) -> None:
+    x = np.ones((512, 512), np.float32)
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21]> main (float[512,512] x, float[512,512] w) => (float y) { y = MatMul(x, w) }'
+    )
+    found = events(onnx.parser.parse_model(text), tmp_path, {"x": x, "w": x}, 1, intra_op_num_threads=2)
     assert [e["args"]["parts"] for e in found if e["cat"] == "Kernel"] == ["2"]
 
 

@@ -25,6 +25,7 @@ from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.emitter import Emitter
 from ort_lite_cpu.lowering.lowered import (
     NOWHERE,
+    SLICES,
     HostStep,
     Instruction,
     Kernel,
@@ -32,6 +33,7 @@ from ort_lite_cpu.lowering.lowered import (
     Message,
     Requirement,
     SymbolSource,
+    most_parts,
 )
 from ort_lite_cpu.lowering.operand_check import OperandCheck, native_types
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -51,9 +53,9 @@ from ort_lite_cpu.run.kernels import Kernels
 class Builder:
     """The tensors and instructions of a program; it knows nothing of values and their shapes."""
 
-    def __init__(self, parts: int, kernels: Kernels) -> None:
-        """`parts`: into how many an instruction is cut at most."""
-        self._operand_check = OperandCheck(parts)
+    def __init__(self, threads: int, kernels: Kernels) -> None:
+        """`threads`: of a run."""
+        self._operand_check, self._threads = OperandCheck(), threads
         self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
@@ -218,7 +220,7 @@ class Builder:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
-        serial: bool = False,
+        slices: int = SLICES,
         over: tuple[int, int] | None = None,
     ) -> None:
         """Add an instruction: see `NodeLowering.emit`. A checkpoint.
@@ -235,13 +237,14 @@ class Builder:
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size
-        for left in self._operand_check.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
+        owner, parts = self.owner if node is NOWHERE else node, most_parts(self._threads, slices)
+        for left in self._operand_check.check(owner, spec, operands, scalars, touched, parts):
             self.require(left.node, left.condition, left.message, left.numbers)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for tensor in operands:
             self.look_at(tensor)
         self.result.items.append(
-            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, serial=serial, over=over)
+            Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds, slices=slices, over=over)
         )
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:

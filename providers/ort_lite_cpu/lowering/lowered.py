@@ -20,6 +20,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.run.kernels import Kernels
+from ort_lite_cpu.run.work_item import MAX_PARTS
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
@@ -40,6 +41,17 @@ Each result is (number, slot, check).
 
 ROOM = -1
 """The index of a SymbolSource that is the room of an input: the rows for which its memory has room, or 0 (see `Program.grow`)."""
+
+
+SERIAL = 0
+"""Slices of a kernel that has one part, however much work that is."""
+SLICES = 4
+"""Parts for each of several threads, of an instruction that takes long: a thread that is late leaves some of its parts to others."""
+
+
+def most_parts(threads: int, slices: int = SLICES) -> int:
+    """Return the most parts of an instruction that has up to `slices` for each thread."""
+    return 1 if threads == 1 or slices == SERIAL else max(min(threads * slices, MAX_PARTS), threads)
 
 
 class SymbolSource(Record):
@@ -64,8 +76,8 @@ class Instruction(Record, frozen=False):
     """The number of calls, each with all parts: see `run.loop`."""
     jump: int = 0
     """The number of instructions to jump by if the kernel returns TAKEN, backwards if negative; 0 if it is no jump."""
-    serial: bool = False
-    """True if the kernel has one part, however much work that is."""
+    slices: int = SLICES
+    """The most parts for each of several threads; 1 if each part computes something that others compute as well; SERIAL."""
     over: tuple[int, int] | None = None
     """(output, input) operand positions that are the same memory in a run whose caller lends it. It may be repeated all the same."""
     inside: str = ""

@@ -19,7 +19,7 @@ from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import Costs, shipped_costs
-from ort_lite_cpu.lowering.lowered import Choice, Kernel, Message, ResultRegion, SymbolSource
+from ort_lite_cpu.lowering.lowered import SLICES, Choice, Kernel, Message, ResultRegion, SymbolSource, most_parts
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
 from ort_lite_cpu.run.kernels import Kernels
@@ -43,6 +43,11 @@ class NodeLowering:
     def options(self) -> CPUOptions:
         """The options of the provider."""
         return self.values.options
+
+    @property
+    def most_parts(self) -> int:
+        """The most parts of an instruction, each of which may have scratch memory of its own."""
+        return most_parts(self.options.threads)
 
     @property
     def target(self) -> Target:
@@ -249,7 +254,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
-        serial: bool = False,
+        slices: int = SLICES,
         over: tuple[int, int] | None = None,
         result: ResultRegion | None = None,
         **named: Any,
@@ -261,9 +266,10 @@ class NodeLowering:
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
         to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
-        of a kernel that counts rounds * parts parts. serial: the kernel has one part, however much work it is. over: (output,
-        input) operand positions that a caller may make the same memory, of a kernel that may then be repeated. result: where that of
-        a kernel lies which ends with an activation, its `kind`.
+        of a kernel that counts rounds * parts parts. slices: the most parts for each of several threads; 1 if each part computes
+        something that others compute as well, SERIAL if there is one part. over: (output, input) operand positions that a
+        caller may make the same memory, of a kernel that may then be repeated. result: where that of a kernel lies which ends with an
+        activation, its `kind`.
         Raises TypeError for a call that does not fit the kernel; the run fails, or lowering, where the kernel would touch more than an
         operand has.
         """
@@ -279,7 +285,7 @@ class NodeLowering:
             message=message,
             touched=touched,
             rounds=rounds,
-            serial=serial,
+            slices=slices,
             over=over,
         )
         if result is not None and apart:

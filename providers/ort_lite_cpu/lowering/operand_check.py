@@ -30,9 +30,7 @@ def native_types(operands: Sequence[Tensor | None]) -> list[str]:
 class OperandCheck:
     """The operand checks of one program."""
 
-    def __init__(self, parts: int) -> None:
-        """Check calls that are cut into `parts` at most."""
-        self._parts = parts
+    def __init__(self) -> None:
         self._fitting: set[Any] = set()
         """Calls that were found to fit, whatever the open dimensions are."""
 
@@ -43,8 +41,9 @@ class OperandCheck:
         operands: Sequence[Tensor | None],
         scalars: Sequence[Dim | float],
         touched: Mapping[str, Extent],
+        parts: int,
     ) -> Sequence[Requirement]:
-        """Return what the call still requires, for `node`. Raises TypeError, or InvalidArgument that names the node.
+        """Return what the call, in up to `parts`, still requires. Raises TypeError, or InvalidArgument that names the node.
 
         The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
         """
@@ -52,11 +51,11 @@ class OperandCheck:
         if spec.function is not None and not touched:
             contract(spec.function).check_scalars(scalars)  # before the look-up: 1 and 1.0 are equal
             memory = [None if tensor is None else (tensor.native, _nbytes(tensor)) for tensor in operands]
-            key = spec, tuple(scalars), tuple(memory)
+            key = spec, tuple(scalars), tuple(memory), parts
             if key in self._fitting:
                 return ()
         _check_numbers(node, scalars)
-        left = _reaching(node, spec, operands, *_extents(spec, scalars, touched, self._parts))
+        left = _reaching(node, spec, operands, *_extents(spec, scalars, touched, parts))
         if key is not None and not left:
             self._fitting.add(key)
         return left

@@ -243,6 +243,7 @@ def _emit_few(case: AttentionCase, turn: Dim = 1) -> None:
         kv=case.kernel_keys,
         rules=rules,
         vectors=vectors,
+        slices=1,
         work=work_of_few(n) + work_of_reading(n),
     )
 
@@ -255,7 +256,7 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     keys = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * stride * n.size,))
     values = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * n.length * across,))
-    scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
+    scratch = op.temporary(q.tensor.dtype, (op.most_parts * room,))
     sizes: Any = (n.batch, *q.shape[1:], n.value_size, *q.place, *case.y.steps)
     g, kv, rules = kernels.AttentionHeads(*sizes), case.kernel_keys, case.rules.score_rules(case.mask)
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))

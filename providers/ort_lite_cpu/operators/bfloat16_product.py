@@ -95,8 +95,8 @@ def _emit_product(case: ProductCase, y: Tensor) -> None:
     a, b, batch, loops = batch_loops(op, *merge_batches(a, b))
     m, n, k = a.shape[-2], spec.n, spec.k
     size = scratch_size(m, tile.pitch(k), tile.rows, bfloat16.LEFT)
-    scratch = op.temporary("uint16", (op.options.threads, size))
-    sums = op.temporary("float32", (op.options.threads, bfloat16.STRIP_TILES * tile.rows, tile.columns))
+    scratch = op.temporary("uint16", (op.most_parts, size))
+    sums = op.temporary("float32", (op.most_parts, bfloat16.STRIP_TILES * tile.rows, tile.columns))
     sizes: Any = (m, n, k, a.strides[-2], size)
     given: dict[str, Any] = {
         "each": bfloat16.Bfloat16Product(*sizes),

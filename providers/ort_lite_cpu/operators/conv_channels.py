@@ -92,7 +92,7 @@ def _emit_general(case: ConvCase) -> None:
     op, sizes, weight, (x, y, epilogue) = case.op, case.sizes, case.weight, _operands(case)
     tile = _tile(case)
     w = _filters(op, sizes, weight, tile.columns)
-    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
+    scratch = op.temporary(x.dtype, (op.most_parts, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, place = locate(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
     given: dict[str, Any] = {"g": sizes.shape, "window": sizes.window, "place": place, "tile": tile}
@@ -161,7 +161,7 @@ def _emit_winograd(case: ConvCase, edge: int) -> None:
     in_place = (4, 3) if whole else None
     given |= epilogue.activation.arguments
     result = _result(sizes, to, place)
-    op.emit(winograd.winograd, operands, **given, work=sizes.work // 2, inplace=in_place, result=result)
+    op.emit(winograd.winograd, operands, **given, slices=1, work=sizes.work // 2, inplace=in_place, result=result)
 
 
 def _work_of_product(case: ConvCase) -> float:

@@ -14,9 +14,6 @@ from ort_lite_cpu.operators.conv_costs import work_of_pixels
 from ort_lite_cpu.operators.conv_layouts import moves_of_pixels
 from ort_lite_cpu.operators.convolutions import ConvCase, Geometry
 
-EACH = 4
-"""The fewest blocks for each of several threads, if there are enough lines and pixels."""
-
 
 def _reject_pixels(case: ConvCase) -> str:
     sizes = case.sizes
@@ -36,15 +33,15 @@ def _emit_pixels(case: ConvCase) -> None:
     op, sizes, weight, (x, y) = case.op, case.sizes.plane_as_line, case.weight, case.images(None)
     epilogue = case.epilogue(None)
     assert isinstance(sizes.outputs, int)
-    groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
+    groups, parts, channels = sizes.groups, op.most_parts, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
     kernels = op.kernels
     w = weight.pack(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, kernels))
     cut = _blocks(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     lines, wide = (cut.heights - 1) * sh + (kh - 1) * dh + 1, cut.across * tile.lanes + (kw - 1) * dw // sw
-    table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
-    scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
+    table = op.temporary("int64", (parts, product(sizes.kernel) * channels))
+    scratch = op.temporary(x.dtype, (parts, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
     given = {"g": sizes.shape, "window": sizes.window, "cut": cut, **epilogue.activation.arguments}
     op.emit(pixels.conv_pixels, operands, **given, work=sizes.work, result=whole(y))
@@ -54,7 +51,7 @@ def _blocks(op: NodeLowering, sizes: Geometry, tile: Tile) -> pixels.PixelBlocks
     """Return the sizes of blocks; blocks of a line start where a tile does."""
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     copies, reach = sizes.channels // sizes.groups * kd * sw, (kh - 1) * dh + 1
-    shares = op.options.threads * EACH if op.options.threads > 1 else 1
+    shares = op.most_parts
     oh, ow = sizes.result[1:]
     tiles = ceildiv(ceildiv(ow, tile.columns), maximum(ceildiv(shares, maximum(oh, 1)), 1))
     across = maximum(minimum(tiles, pixels.BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors

@@ -128,7 +128,7 @@ def _emit_depthwise(case: ConvCase) -> None:
 def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
     x = op.input(0)
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
-    scratch = op.temporary(x.dtype, (op.options.threads, minimum(DEPTH, sizes.channels + ones), tile.columns))
+    scratch = op.temporary(x.dtype, (op.most_parts, minimum(DEPTH, sizes.channels + ones), tile.columns))
     y = op.output(0)
     operands = [x, w, epilogue.residual, y, scratch]
     numbers: Any = (sizes.batch, sizes.outputs, sizes.channels, product(sizes.size), ones)
@@ -178,7 +178,7 @@ class Depthwise(Record, eq=False):
         """Emit the depthwise convolution into `y`."""
         op, plane, epilogue, x = self.op, self.plane, self.epilogue, self.op.input(0)
         band = plane.band(plane.scratch_size, planes.BAND)
-        scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band)))
+        scratch = op.temporary(x.dtype, (op.most_parts, plane.scratch_size(band)))
         operands = [x, self.weights, epilogue.bias, epilogue.residual, y, scratch]
         given: dict[str, Any] = {"g": self.shape(band), "form": plane.form, **epilogue.activation.arguments}
         op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4, result=whole(y))
@@ -190,7 +190,7 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
     apart = min(apart for apart in planes.APART if apart >= plane_rows.ROWS * plane.ow)
     band = plane.band(lambda rows: rows * plane.ow, apart)
-    scratch = op.temporary(x.dtype, (op.options.threads, plane.scratch_size(band) + (sizes.channels + ones) * apart))
+    scratch = op.temporary(x.dtype, (op.most_parts, plane.scratch_size(band) + (sizes.channels + ones) * apart))
     operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, y := op.output(0), scratch]
     numbers: Any = (sizes.outputs, ones, between.low, between.high, *tile, apart // tile.lanes)
     given: dict[str, Any] = {

@@ -9,6 +9,7 @@ from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import less, same
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import pairs
@@ -63,7 +64,7 @@ def non_zero(op: NodeLowering) -> None:
     kind = "half" if x.dtype in HALVES else "pair" if x.dtype in COMPLEX else "number"
     found, total = op.temporary("int64", (x.size,)), op.temporary("int64", (1,))
     read = pairs(x) if kind == "pair" else x
-    op.emit(positions, [read, found, total], n=x.size, kind=kind, work=linear_work(x.size, POSITION), serial=True)
+    op.emit(positions, [read, found, total], n=x.size, kind=kind, work=linear_work(x.size, POSITION), slices=SERIAL)
     op.read_dim(dims[1], total)
     y = op.output(0)
     rank, count = dims
@@ -83,7 +84,7 @@ def compress(op: NodeLowering) -> None:
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
     work = linear_work(condition.size, POSITION)
-    op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=work, serial=True)
+    op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=work, slices=SERIAL)
     op.read_dim(shape[at], total)
     emit_gather(op, x, found, (outer, n, shape[at], inner))
 
@@ -188,7 +189,7 @@ def unique(op: NodeLowering) -> None:
     older = op.node.domain != ""
     in_order = int(older or not op.attr("sorted", 1))
     work = linear_work(n, DISTINCT)
-    op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=work, serial=True)
+    op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=work, slices=SERIAL)
     op.read_dim(shape[at], total)
     emit_gather(op, x, first, (outer, n, shape[at], inner))
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):

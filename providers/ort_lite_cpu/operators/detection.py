@@ -10,6 +10,7 @@ from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels import heaps
 from ort_lite_cpu.kernels.boxes import BLOCK, LANES, SHARE, STRIP_ROWS, STRIPS, divide, keep
 from ort_lite_cpu.kernels.heaps import beyond, entry_of, heapify, index_of, lowest_bit, settle
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import operator
 
@@ -127,19 +128,19 @@ def non_max_suppression(op: NodeLowering) -> None:
     batches, classes, n = scores.shape
     most: Dim = minimum(maximum(op.scalar(2), 0), n) if op.has(2) else 0
     op.require(1 - less(heaps.MOST, n), "{0} boxes, expected at most {1}", n, heaps.MOST)
-    pairs, threads = batches * classes, op.options.threads
-    heap, strips = op.temporary("int64", (threads, n)), op.temporary("int64", (threads, STRIP_ROWS, STRIPS))
-    kept = op.temporary("float32", (threads, ceildiv(n, LANES) + ceildiv(n, SHARE), BLOCK))
+    pairs, parts = batches * classes, op.most_parts
+    heap, strips = op.temporary("int64", (parts, n)), op.temporary("int64", (parts, STRIP_ROWS, STRIPS))
+    kept = op.temporary("float32", (parts, ceildiv(n, LANES) + ceildiv(n, SHARE), BLOCK))
     picked, total = op.temporary("int64", (pairs, 1 + most)), op.temporary("int64", (1,))
     sizes: Any = (batches, classes, n, most, int(op.attr("center_point_box", 0)))
     operands = [boxes, scores, op.optional(3), op.optional(4), heap, strips, kept, picked]
     op.emit(suppress, operands, g=BoxSizes(*sizes), work=_work(pairs, n, most))
-    op.emit(add_up, [picked, total], jobs=pairs, most=most, work=1, serial=True)
+    op.emit(add_up, [picked, total], jobs=pairs, most=most, work=1, slices=SERIAL)
     shape = op.info().shape
     assert shape is not None
     op.read_dim(shape[0], total)
     y = op.output(0)
-    op.emit(join, [picked, y], jobs=pairs, classes=classes, most=most, size=y.shape[0], serial=True)
+    op.emit(join, [picked, y], jobs=pairs, classes=classes, most=most, size=y.shape[0], slices=SERIAL)
 
 
 def _work(pairs: Dim, n: Dim, most: Dim) -> Dim:

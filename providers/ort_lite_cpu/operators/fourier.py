@@ -154,7 +154,17 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, sizes: 
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
         cost = outer * inner * n * 64
-        op.emit(fourier, [x, window, y, work], g=Transforms(*record), **others, room=room, unit=unit, chirp=chirp, work=cost)
+        op.emit(
+            fourier,
+            [x, window, y, work],
+            g=Transforms(*record),
+            **others,
+            room=room,
+            unit=unit,
+            chirp=chirp,
+            slices=1,
+            work=cost,
+        )
 
 
 def _check(op: NodeLowering, n: Dim, bins: Dim) -> None:

@@ -26,7 +26,7 @@ from ort_lite.shapes import floordiv, less, maximum, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import ROW, linear_work, work_of_copy
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.lowered import Kernel
+from ort_lite_cpu.lowering.lowered import SERIAL, Kernel
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
@@ -351,7 +351,7 @@ def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, mess
     elif dtype in COMPLEX:
         updates, y = pairs(updates), pairs(y)
     work = _work_of_updates(updates, sizes)
-    op.emit(kernel, [index, updates, table, y], **sizes, how=how, work=work, serial=True, message=message, touched=touched)
+    op.emit(kernel, [index, updates, table, y], **sizes, how=how, work=work, slices=SERIAL, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 

@@ -232,12 +232,12 @@ def _emit_windows(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) 
     if tile is None or packed.terms is None:
         pairs = integer.integer_tile(op.target)
         size = integer.scratch_size(sizes.pixels, 2 * ceildiv(depth, 2), pairs.rows)
-        operands = [*case.left, packed.panels, y, op.temporary("int16", (op.options.threads, size))]
+        operands = [*case.left, packed.panels, y, op.temporary("int16", (op.most_parts, size))]
         op.emit(integer_convolution.integer_conv, operands, **given, **pairs.statics, flip=case.flip, size=size)
         return
     size = byte_tile.scratch_bytes(sizes.pixels, depth, tile)
     starts = emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle)
-    operands = [*case.left, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
+    operands = [*case.left, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.most_parts, size))]
     types = ["u8", "u8", "i8", "i32", "f32", y.native, "u8"]
     numbers: list[Any] = [case.flip, size, int(packed.zero_columns)]
     left = integer_convolution.LeftBytes(*numbers)

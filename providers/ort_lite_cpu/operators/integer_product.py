@@ -218,7 +218,7 @@ def emit_product(op: NodeLowering, factors: ByteOperands, y: Tensor, step: LastS
     if tile is None or b.terms is None:
         pairs, left = integer.integer_tile(op.target), [bits(a), None if zero is None else bits(zero), b.panels]
         size = integer.scratch_size(sizes.m, 2 * ceildiv(sizes.k, 2), pairs.rows)
-        operands = [*left, b.zeros, y, op.temporary("int16", (op.options.threads, size))]
+        operands = [*left, b.zeros, y, op.temporary("int16", (op.most_parts, size))]
         types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
         op.emit(
             integer.integer_gemm, operands, g=integer.Products(*(*given, size)), **pairs.statics, types=types, work=work // 60
@@ -226,7 +226,7 @@ def emit_product(op: NodeLowering, factors: ByteOperands, y: Tensor, step: LastS
         return
     size = byte_tile.scratch_bytes(sizes.m, sizes.k, tile)
     starts = emit_starts(op, b.terms, None if factors.zero_row else zero, a.dtype, tile.middle)
-    operands = [bits(a), b.panels, starts, step.factors, step.bias, y, op.temporary("uint8", (op.options.threads, size))]
+    operands = [bits(a), b.panels, starts, step.factors, step.bias, y, op.temporary("uint8", (op.most_parts, size))]
     types, g = ["u8", "i8", "i32", "f32", "f32", y.native, "u8"], integer.Products(*(*given, size))
     work = work // (1000 if tile.amx else 250) + sizes.batch * sizes.n * sizes.k // 40
     op.emit(byte_dots.dot_gemm, operands, g=g, out=step.rescaling, tile=tile, types=types, work=work)

@@ -220,5 +220,5 @@ def _emit(
     scratch = [op.temporary(dtype, (op.options.threads, size)) for dtype, size in shapes]
     lengths: Any = (*sizes, entries, room)
     given: dict[str, Any] = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide, "nearest": nearest}
-    given |= {"how": rules["how"], "unchanged": rules["unchanged"], "work": cost}
+    given |= {"how": rules["how"], "unchanged": rules["unchanged"], "slices": 1, "work": cost}
     op.emit(interpolate_planes, [x, y, *scratch], **given)

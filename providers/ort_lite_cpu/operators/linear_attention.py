@@ -149,7 +149,7 @@ def linear_attention(op: NodeLowering) -> None:
     y = op.output(0)
     state_type = op.info(1).dtype if op.wants(1) else None
     state = op.output(1) if state_type == v.dtype else op.temporary(v.dtype, (batch, kv_heads, size, width))
-    scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
+    scratch = op.temporary(v.dtype, (op.most_parts * COLUMNS,))
     operands = [q, k, v, past, decay, beta, y, state, scratch]
     rates, scale = _for_each(beta, 1), float(op.attr("scale", 0.0))
     sizes: Any = (batch, steps, heads, key_heads, kv_heads, outs, size, width, fades, rates, scale)

@@ -18,7 +18,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.lowered import whole
+from ort_lite_cpu.lowering.lowered import SLICES, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
@@ -216,7 +216,7 @@ def emit_dynamic_gemm(
     sizes: Any = (spec.m, spec.n, spec.k, lda, ldb, spec.scale, few)
     given: dict[str, Any] = {"g": loops, "each": StridedProduct(*sizes), "transposed": spec.transposed, "tile": tile}
     given |= spec.activation.arguments
-    op.emit(kernels.matmul, operands, **given, work=spec.work * batch, result=whole(y))
+    op.emit(kernels.matmul, operands, **given, slices=1, work=spec.work * batch, result=whole(y))
 
 
 def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
@@ -228,6 +228,7 @@ def emit_gemm(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: A
         operands.append(op.temporary(a.dtype, (op.options.threads, kernels.WIDE, tile.columns)))
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.arguments, "tile": tile}
+    given["slices"] = 1 if half else SLICES
     op.emit(
         kernels.float16_gemm if half else kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y)
     )

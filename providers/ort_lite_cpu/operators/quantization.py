@@ -15,6 +15,7 @@ from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.conversion import convert
 from ort_lite_cpu.lowering.expression import define
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits, storage_order
 from ort_lite_cpu.registry import operator
@@ -241,7 +242,7 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
     op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=linear_work(x.size * 4, BYTE))
-    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=CHUNKS, serial=True)
+    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=CHUNKS, slices=SERIAL)
     return scale, zero
 
 

@@ -14,6 +14,7 @@ from ort_lite.memory.recipes import refuse
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
 from ort_lite.shapes import equal
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.targets import round_targets, target_of, wide_target_of
@@ -114,7 +115,7 @@ def stream(op: NodeLowering) -> Tensor:
         return op.array(np.frombuffer(struct.pack("<d", float(seed)), np.int64))
     state = op.array(np.frombuffer(entropy(op, 8), np.int64).copy())
     made = op.temporary("int64", (1,))
-    op.emit(next_stream, [state, made], work=1, serial=True)
+    op.emit(next_stream, [state, made], work=1, slices=SERIAL)
     return made
 
 

@@ -270,7 +270,7 @@ def lower_grid_sample(op: NodeLowering) -> None:
 def _emit_planes(op: NodeLowering, x: Tensor, grid: Tensor, y: Tensor, given: dict[str, Any]) -> None:
     """Emit y = x at the positions of grid. All are in logical order."""
     taps, points = given["taps"], product(y.shape[2:])
-    scratch = [op.temporary(dtype, (op.options.threads, 2 * taps * BLOCK)) for dtype in ("int64", grid.dtype)]
+    scratch = [op.temporary(dtype, (op.most_parts, 2 * taps * BLOCK)) for dtype in ("int64", grid.dtype)]
     work = linear_work(x.shape[0] * points, POSITION) + linear_work(y.size * taps * taps, SAMPLE)
     sizes: Any = (*x.shape, points)
     op.emit(grid_sample_planes, [x, grid, y, *scratch], g=SampledPlanes(*sizes), **given, work=work)

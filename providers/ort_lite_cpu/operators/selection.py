@@ -168,7 +168,7 @@ def lower_top_k(op: NodeLowering) -> None:
     op.require(1 - less(MOST, n), "the axis has {0} elements, expected at most {1}", n, MOST)
     kind = "float" if x.dtype == "float32" else "unsigned" if x.dtype.startswith("u") else "signed"
     work = linear_work(x.size, PACKED_ELEMENT) + linear_work(outer * inner * k * depth, PACKED_LEVEL)
-    heap = op.temporary("int64", (op.options.threads, n))
+    heap = op.temporary("int64", (op.most_parts, n))
     op.emit(top_k_packed, [x, values, indices, heap], **sizes, kind=kind, work=work)
 
 

@@ -78,7 +78,9 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
     work = nbytes * 2 + nbytes * (1 + skips) + rows * grams.width
     operands = [stream, op.table(letters), op.table(words), found, *grams.operands, op.output(0)]
     known, touched = KnownWords(len(letters), len(words) - 1, least), {"columns": grams.count}
-    op.emit(count_words, operands, nbytes=nbytes, rows=rows, known=known, g=grams.sizes(skips), work=work, touched=touched)
+    op.emit(
+        count_words, operands, nbytes=nbytes, rows=rows, known=known, g=grams.sizes(skips), slices=1, work=work, touched=touched
+    )
 
 
 class _Grams:

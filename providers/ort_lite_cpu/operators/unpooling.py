@@ -8,6 +8,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, li
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
 from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.lowering.attributes import Volume, check_windows, volume, window_of
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.operators.fill import emit_fill
@@ -59,7 +60,7 @@ def lower_max_unpool(op: NodeLowering) -> None:
     planes = product(x.shape[:2])
     pooled, whole = volume(dims), volume(y.shape[2:])
     sizes: dict[str, Any] = {"count": x.size, "planes": planes, "pooled": pooled, "whole": whole}
-    op.emit(max_unpool, [x, index, y], **sizes, work=x.size * 6, serial=True, message=_no_place)
+    op.emit(max_unpool, [x, index, y], **sizes, work=x.size * 6, slices=SERIAL, message=_no_place)
 
 
 def _no_place(failure: "Failure") -> str:

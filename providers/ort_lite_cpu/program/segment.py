@@ -23,7 +23,7 @@ from ort_lite.record import Record, asdict
 from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, LoweringResult, Requirement, SymbolSource
+from ort_lite_cpu.lowering.lowered import SERIAL, HostStep, Instruction, LoweringResult, Requirement, SymbolSource, most_parts
 from ort_lite_cpu.lowering.tensor import Buffer, buffers_of
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.schedule import reorder
@@ -38,6 +38,8 @@ GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
 ROUND_GRAIN = 600
 """The same for each of several rounds: threads that have just ended one are awake for the next."""
+SLICE = 25_000
+"""The fewest nanoseconds of work for each part where threads have several."""
 
 
 class Allocation(Record, frozen=False):
@@ -454,10 +456,12 @@ class _Assembler:
         return self.code.slot(-1 - (number + instruction.jump) if instruction.jump else instruction.rounds)
 
     def _parts(self, instruction: Instruction) -> int:
-        if self.threads == 1 or instruction.jump or instruction.serial:
+        if self.threads == 1 or instruction.jump or instruction.slices == SERIAL:
             return self.code.slot(1)
         least = instruction.rounds * ROUND_GRAIN if instruction.rounds != 1 else GRAIN
-        return self.code.slot(select(less(instruction.work, least), 1, self.threads))
+        most = most_parts(self.threads, instruction.slices)
+        shared = select(less(instruction.work, instruction.rounds * most * SLICE), self.threads, most)
+        return self.code.slot(select(less(instruction.work, least), 1, shared))
 
 
 def _table(instructions: Sequence[Instruction], addresses: Mapping[Spec, int]) -> Array:

@@ -1,11 +1,11 @@
 """The native half of the thread team: how parts of an instruction are published, taken and waited for.
 
 The leader publishes one word, `sequence << 48 | mask of parts not yet taken`, and everybody takes parts by
-compare-and-swap, those of his own residue class first, whose data are in his cache. The leader waits only for parts
-that somebody holds, so a worker that is late, asleep or descheduled delays nobody.
+compare-and-swap, first those of his own range, whose data are in his cache, then those of others. The leader waits only for
+parts that somebody holds, so a worker that is late, asleep or descheduled delays nobody for longer than a part.
 """
 
-from ort_lite.native.lang import imax, imin, load64, store64
+from ort_lite.native.lang import idiv, imax, imin, load64, store64
 from ort_lite_cpu.run.atomics import call, fetch_add, fetch_and, fetch_or, get, lowest_bit, pause, put, swap
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 from ort_lite_cpu.run.interrupt import begin, enter
@@ -14,7 +14,7 @@ MAX_PARTS = 48  # of one instruction: bits of the ticket's mask; also the larges
 
 # The control block: byte offsets of its words. What is written by different threads has lines of its own.
 # First line: the run that has the workers. Written by its leader, before the ticket that makes it visible.
-TICKET, ROW, MEMORY, OWN, THREADS, FLOATS, FIRST, HALT = range(0, 64, 8)
+TICKET, ROW, MEMORY, EACH, THREADS, FLOATS, FIRST, HALT = range(0, 64, 8)
 PENDING = 64  # parts of the published instruction that are not finished
 SLEEPING = 128  # bit k: worker k is asleep or about to be
 TAKEN = 192  # 1 while a run has the workers
@@ -67,7 +67,8 @@ def _take(control: int, member: int, slot: int, frame: int) -> None:
         mask = ticket & _MASK
         if mask == 0 or member >= load64(control + THREADS):
             return
-        own = load64(control + OWN) << member
+        each = load64(control + EACH)
+        own = (1 << each) - 1 << (each * member & 63)  # only a preference: EACH may be another ticket's
         part = lowest_bit(mask & own or mask)
         if swap(control + TICKET, ticket, ticket ^ (1 << part)):
             # What we read is this ticket's: the leader cannot pass the instruction while our part is pending.
@@ -89,12 +90,6 @@ def hire(control: int, threads: int, memory: int, halt: int) -> int:
     threads = imin(threads, load64(control + STARTED))
     if threads < 2 or not swap(control + TAKEN, 0, 1):
         return 0
-    own = 1
-    part = threads
-    while part < MAX_PARTS:
-        own |= 1 << part
-        part += threads
-    store64(control + OWN, own)
     store64(control + MEMORY, memory)
     store64(control + HALT, halt)
     store64(control + THREADS, threads)
@@ -115,6 +110,7 @@ def share(control: int, row: int, parts: int, first: int, frame: int) -> int:
     """
     store64(control + ROW, row)
     store64(control + FIRST, first)
+    store64(control + EACH, imax(idiv(parts, load64(control + THREADS)), 1))
     store64(control + PENDING, parts - 1)
     _publish(control, (1 << parts) - 2)
     _run(control, row, 0, frame)

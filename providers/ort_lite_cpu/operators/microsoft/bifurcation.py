@@ -6,6 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, null, read_once
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import operator
@@ -88,7 +89,7 @@ def bifurcation_detector(op: NodeLowering) -> None:
     operands = [source, current, before, guess, tokens, total, suffix]
     sizes: dict[str, Any] = {"length": source.size, "known": current.size, "guessed": guessed}
     op.emit(
-        bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=source.size, serial=True, message=_wrong_guess
+        bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=source.size, slices=SERIAL, message=_wrong_guess
     )
     shape = op.info().shape
     assert shape is not None

@@ -173,7 +173,7 @@ def _emit_floats(op: NodeLowering, a: Tensor, weights: list[Tensor | None], g: c
     lookup = few_bits.looks_up(op.target, w.bits)
     form = few_bits.CodeForm(w.bits, int(w.zeros is not None), int(lookup), together)
     work = maximum(g.m, ROWS_UNPACKED) * g.n * g.k // RATE
-    op.emit(few_bits.few_bits, [a, *weights, scratch], g=g, form=form, tile=tile, work=work)
+    op.emit(few_bits.few_bits, [a, *weights, scratch], g=g, form=form, tile=tile, slices=1, work=work)
 
 
 def _emit_integers(
@@ -182,7 +182,7 @@ def _emit_integers(
     tile, form = few_bit_dots.code_tile(op.target), few_bit_dots.dot_form(op.target, w.bits, w.zeros is not None)
     rows = ceildiv(g.m, tile.rows) * tile.rows
     q, scales = op.temporary("int8", (rows, g.blocks * g.size)), op.temporary("float32", (rows, g.blocks))
-    sums, scratch = op.temporary("int32", (rows, g.blocks)), op.temporary("float32", (op.options.threads * g.size,))
+    sums, scratch = op.temporary("int32", (rows, g.blocks)), op.temporary("float32", (op.most_parts * g.size,))
     factor = -1 if form.given else form.flip - (1 << (w.bits - 1))
     quantized = [a, q, scales, sums, scratch]
     work = linear_work(g.m * g.k, QUANTIZED)

@@ -238,4 +238,4 @@ def _emit_few(
     operands = [q.tensor, keys.codes, values.codes, scales, mask.tensor, rules.lengths, rules.sink, y.tensor, scratch]
     g, kv = attention.AttentionHeads(*sizes), attention_codes.CodedKeys(*coded)
     work = linear_work(batch * heads * rows * total * size * 2, PRODUCT)
-    op.emit(attention_codes.attend_codes, operands, g=g, kv=kv, rules=rules.score_rules(mask), work=work)
+    op.emit(attention_codes.attend_codes, operands, g=g, kv=kv, rules=rules.score_rules(mask), slices=1, work=work)

@@ -151,7 +151,7 @@ def _layer(op: NodeLowering, indices: tuple[int, int, int, int]) -> Emit:
             op.require(
                 1 if c.by_row else equal(c.blocks, 1), "a zero point for each row, whose codes are in {0} blocks", c.blocks
             )
-        scratch = op.temporary("float32", (op.options.threads * 2 * g.k,))
+        scratch = op.temporary("float32", (op.most_parts * 2 * g.k,))
         operands = [x, w, scales, zeros, bias, routes.order, routes.starts, y, scratch]
         work = linear_work(g.routes * g.n * g.k, PRODUCT) + linear_work(g.n * g.k, DECODE)
         op.emit(multiply_coded_experts, operands, g=g, c=c, bits=bits, work=work)

@@ -26,6 +26,7 @@ from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.gemm.byte_tile import DotTile, dot_tile
 from ort_lite_cpu.kernels.gemm.integer import FLIPS, Unpacked, integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import CellFunctions, put, time_of, update_cell, valid_steps
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_product import (
@@ -260,7 +261,7 @@ class QuantizedLayer(RecurrentLayer):
         d = QuantizedDirection(*self.direction(direction), op.options.threads, tile.vectors, tile.lanes)
         act = self.cell_functions(direction)
         work = self.steps * self.batch * linear_work(columns * self.size, PRODUCT)
-        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=work, serial=True)  # a step needs the one before
+        op.emit(dynamic_lstm, operands, d=d, act=act, madd=tile.madd, work=work, slices=SERIAL)  # a step needs the one before
         self.finish(1, direction, states)
         self.finish(2, direction, states, 1)
 

@@ -111,7 +111,7 @@ def moe_group_router(op: NodeLowering) -> None:
     if op.wants(1) != op.wants(2) or op.wants(0) == full or (op.has(2) and not full) or (full and groups != 1):
         raise op.reject("these outputs: takes router_probs, or selection_scores and router_weights of one group")
     if not full:
-        scratch = op.temporary("float32", (op.options.threads * 4 * experts,))
+        scratch = op.temporary("float32", (op.most_parts * 4 * experts,))
         sizes: Any = (rows, experts, groups, active, min(counted, experts // groups), taken)
         operands = [x, bias, op.output(0), scratch]
         sentinel = float(op.attr("router_sentinel", -10000.0))

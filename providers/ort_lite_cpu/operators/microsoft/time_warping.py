@@ -2,6 +2,7 @@
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, span
+from ort_lite_cpu.lowering.lowered import SERIAL
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.registry import REAL, operator
@@ -52,7 +53,7 @@ def dynamic_time_warping(op: NodeLowering) -> None:
     room = rows + columns
     cost, trace = op.temporary(x.dtype, (rows + 1,)), op.temporary("uint8", (rows, columns))
     path, total = op.temporary("int32", (2, room)), op.temporary("int64", (1,))
-    op.emit(warp, [x, cost, trace, path, total], rows=rows, columns=columns, work=x.size * 2, serial=True)
+    op.emit(warp, [x, cost, trace, path, total], rows=rows, columns=columns, work=x.size * 2, slices=SERIAL)
     shape = op.info().shape
     assert shape is not None
     op.read_dim(shape[1], total)

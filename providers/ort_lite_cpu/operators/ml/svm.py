@@ -357,7 +357,7 @@ def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features
     tables = [coefficients, np.cumsum([0, *counts]), _numbers(op, "rho", pairs), a, b]
     label = labels.output(rows)
     z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
-    scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
+    scratch = op.temporary("float32", (op.most_parts * (2 * classes * classes + 2 * classes),))
     sizes: Any = (rows, classes, vectors, int(probabilities))
     operands = [products, *map(op.table, tables), labels.table, label, z, scratch]
     op.emit(vote, operands, g=Votes(*sizes), kind=kind_of(op), work=rows * (vectors * classes) // 8)

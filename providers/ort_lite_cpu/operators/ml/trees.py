@@ -389,7 +389,7 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: i
     nodes = op.table(trees.nodes)
     places = [array[:0] if trees.leaf == ALL else array for array in (trees.starts, trees.targets)]
     roots, *tables = (op.table(array) for array in (trees.roots, *places, trees.weights))
-    at = op.temporary("int64", (op.options.threads * 2 * GROUP,))
+    at = op.temporary("int64", (op.most_parts * 2 * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
     operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
     given = zip(("nodes", "leaves", "starts", "targets", "weights"), (nodes, nodes, *tables), strict=True)
