@@ -22,6 +22,7 @@ from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
+from ort_lite_cpu.operators import integer_conv_costs as costs
 from ort_lite_cpu.operators.byte_candidates import ByteProduct, byte_product, choose_tile
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
@@ -245,12 +246,20 @@ def _emit_windows(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) 
 
 
 def _has_lines(case: IntegerConv, centred: Array) -> bool:
-    """Return True if `dot_conv_lines` can compute it: centred bytes, one group, two axes, adjacent taps, lines that fill a tile."""
+    """Return True if `dot_conv_lines` can compute it, and sooner than `dot_conv`: open lines of pixels count as long.
+
+    It needs centred bytes, one group, two axes and adjacent taps.
+    """
     sizes, tile = case.sizes, case.tile
     if tile is None or sizes.groups != 1 or sizes.is_pointwise:
         return False
-    wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_tile.FEW
-    return _is_flat(sizes) and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
+    if not _is_flat(sizes) or centred.size == 0 or centred.min() < -128 or centred.max() > 127:
+        return False
+    if not isinstance(sizes.result[2], int):
+        return True
+    if tile.amx:
+        return sizes.result[2] >= byte_tile.FEW
+    return costs.work_of_lines(sizes.numbers, tile) <= costs.work_of_windows(sizes.numbers, tile)
 
 
 def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
