@@ -13,10 +13,10 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType
 from ort_lite.memory.recipes import derive
-from ort_lite.shapes import ceildiv, equal, maximum, product, select
+from ort_lite.shapes import ceildiv, equal, maximum, minimum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution
+from ort_lite_cpu.kernels.gemm import byte_tile, integer, integer_convolution, integer_winograd
 from ort_lite_cpu.kernels.gemm.dot_depthwise import MOST_LINES, DepthwiseWindow, dot_depthwise, tap_words
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_windows
@@ -150,6 +150,8 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
         centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
     if source is not None and centred is not None and sizes.is_depthwise:
         return _depthwise_form(case, source, centred)
+    if source is not None and centred is not None and _has_winograd(case, centred):
+        return _emit_winograd, _pack_winograd(case, source, centred)
     if source is not None and centred is not None and _has_lines(case, centred):
         return _emit_lines, _pack_lines(case, source, centred)
     packed = _filters(case)
@@ -198,11 +200,14 @@ def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: Last
     )
 
 
-def _pad(case: IntegerConv, tile: byte_tile.DotTile, beyond: Dim) -> Tensor:
-    """Return the image with zero points around it, as bytes that the tile multiplies, and room for as many bytes behind it."""
+def _pad(case: IntegerConv, tile: byte_tile.DotTile, beyond: Dim, edge: int = 1) -> Tensor:
+    """Return the image with zero points around it, as bytes that the tile multiplies, and room for as many bytes behind it.
+
+    It is that of a result whose height and width are multiples of `edge`.
+    """
     op, g, window = case.op, case.sizes.shape, case.sizes.window
-    h = maximum((g.oh - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
-    wide = maximum((g.ow - 1) * window.sw + window.kw, 0)
+    h = maximum((ceildiv(g.oh, edge) * edge - 1) * window.sh + (window.kh - 1) * window.dh + 1, 0)
+    wide = maximum((ceildiv(g.ow, edge) * edge - 1) * window.sw + window.kw, 0)
     size = g.n * h * wide * g.c
     padded = op.temporary("uint8", (size + beyond,))
     given: dict[str, Any] = {"h": h, "w": wide, "flip": case.flip, "middle": tile.middle, "work": size // 16}
@@ -284,6 +289,49 @@ def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) ->
     operands = [padded, packed.panels, emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle), step.factors, y]
     given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native], "work": sizes.work // (16 if tile.amx else 4)}
     op.emit(integer_convolution.dot_conv_lines, operands, g=g, window=window, out=step.rescaling, tile=tile, **given)
+
+
+def _has_winograd(case: IntegerConv, centred: Array) -> bool:
+    """Return True if `integer_winograd` can compute it, and sooner than a direct form: weights are several times as large there."""
+    sizes, tile, target = case.sizes, case.tile, case.op.target
+    if tile is None or tile.amx or not target.has_vnni or not target.has(integer_winograd.NEEDS):
+        return False
+    square = sizes.kernel == (1, 3, 3) and sizes.strides == sizes.dilations == (1, 1, 1) and sizes.groups == 1
+    known = all(isinstance(size, int) for size in sizes.result)
+    if not (square and known and _is_flat(sizes) and centred.size > 0 and centred.min() >= -128 and centred.max() <= 127):
+        return False
+    numbers = sizes.numbers
+    direct = min(costs.work_of_lines(numbers, tile), costs.work_of_windows(numbers, tile))
+    return costs.work_of_winograd(numbers, tile) < direct and integer_winograd.fits(centred)
+
+
+def _pack_winograd(case: IntegerConv, source: Array, w: Array) -> Packed:
+    """Return the weight as `integer_winograd` reads it."""
+    op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
+    assert tile is not None
+    panels = op.pack(source, f"planes {tile.columns} {form}", lambda: integer_winograd.filter_planes(w, tile))
+    summed = w.sum((1, 2, 3), dtype=np.int32)
+    key = f"planes {tile.columns} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
+    terms = op.pack(source, key, lambda: byte_tile.column_terms(summed, tile, case.bias))
+    return Packed(panels, None, terms, addends=case.bias is not None, tile=tile)
+
+
+def _emit_winograd(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
+    """y = step(conv(x - zero, w)) of an image that is padded first, a tile of 4x4 pixels at a time."""
+    op, sizes, tile = case.op, case.sizes, case.tile
+    assert tile is not None and packed.terms is not None
+    channels = sizes.numbers.channels
+    padded = _pad(case, tile, 2 * tile.lanes, integer_winograd.EDGE)
+    tiles = minimum(
+        integer_winograd.most_tiles(channels, tile), ceildiv(sizes.tiles(integer_winograd.EDGE), tile.rows) * tile.rows
+    )
+    size = integer_winograd.scratch_bytes(tiles, channels, tile)
+    starts = emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle)
+    operands = [padded, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
+    fields: Any = (tiles, size)
+    given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native, "u8"], "work": sizes.work // 8}
+    pairs, blocks = tile._replace(middle=byte_tile.PAIRS), integer_winograd.TileBlocks(*fields)
+    op.emit(integer_winograd.integer_winograd, operands, g=sizes.shape, blocks=blocks, out=step.rescaling, tile=pairs, **given)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:

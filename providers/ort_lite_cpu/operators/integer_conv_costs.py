@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from ort_lite_cpu.kernels.gemm.byte_tile import DotTile
-from ort_lite_cpu.operators.byte_candidates import DOTS
+from ort_lite_cpu.kernels.gemm.integer_winograd import EDGE, PLANES
+from ort_lite_cpu.operators.byte_candidates import DOTS, READ
 from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
 RUN, COPIED = 5.0, 0.01
 """The nanoseconds in which a run of bytes begins to be copied, and in which one more byte is."""
+TRANSFORMED, RESTORED = 0.5, 1.0
+"""The nanoseconds in which Winograd's algorithm transforms the inputs of a tile, each channel, and its outputs."""
+BEGUN = 32.0
+"""The nanoseconds in which a register tile of its products begins and ends."""
+HELD, AHEAD = 1 << 23, READ / 4
+"""The bytes of its filters that the last cache level holds, and the nanoseconds in which one comes from there, asked for in time."""
 
 
 def work_of_lines(n: ConvolutionNumbers, tile: DotTile) -> float:
     """Return the work of the products of lines: tiles end with each line of pixels, and steps of k with each line of taps."""
-    rows, depth = n.batch * n.oh * computed_rows(n.ow, tile), n.taps // n.line * tile.depth(n.line * n.channels)
+    rows, depth = n.batch * n.oh * computed_rows(n.ow, tile), n.taps // n.line * _depth(n.line * n.channels, tile)
     return rows * _work_of_a_row(n, depth, tile)
 
 
@@ -20,16 +27,32 @@ def work_of_windows(n: ConvolutionNumbers, tile: DotTile) -> float:
     """Return the work of the products of windows, and of gathering them: a run of memory for each line of taps."""
     lines, run = n.taps // n.line, n.line * n.channels
     gathered = n.result * lines * (RUN + COPIED * run)
-    return computed_rows(n.result, tile) * _work_of_a_row(n, tile.depth(lines * run), tile) + gathered
+    return computed_rows(n.result, tile) * _work_of_a_row(n, _depth(lines * run, tile), tile) + gathered
+
+
+def work_of_winograd(n: ConvolutionNumbers, tile: DotTile) -> float:
+    """Return the work of Winograd's products of 16 bits, of reading their filters, and of the transforms."""
+    tiles, panels = n.batch * -(-n.oh // EDGE) * -(-n.ow // EDGE), -(-n.outputs // tile.columns)
+    rows, filters = computed_rows(tiles, tile), PLANES * panels * tile.columns * n.channels
+    products = rows * filters / (DOTS * tile.lanes / 2) + PLANES * panels * -(-rows // tile.rows) * BEGUN
+    read = 2 * filters * AHEAD + max(2 * filters - HELD, 0) * (READ - AHEAD)
+    return products + read + tiles * (n.channels * TRANSFORMED + n.outputs * RESTORED)
 
 
 def computed_rows(m: int, tile: DotTile) -> int:
     """Return the rows that `dot_panel` computes for m rows in vector registers. A single last row takes the time of two."""
     whole, rest = divmod(m, tile.rows)
-    if rest > tile.rows - tile.few:
+    if whole > 0 and 0 < rest < tile.few and (tile.rows + rest) % tile.few == 0:  # as `few_fill` says
+        whole, rest = whole - 1, tile.rows + rest
+    elif rest > tile.rows - tile.few:
         return (whole + 1) * tile.rows
     few, last = divmod(rest, tile.few)
     return whole * tile.rows + few * tile.few + (2 if last == 1 and tile.quads == 1 else tile.few if last else 0)
+
+
+def _depth(k: int, tile: DotTile) -> int:
+    """Return the fours of k, filled up."""
+    return -(-k // (4 * tile.quads)) * tile.quads
 
 
 def _work_of_a_row(n: ConvolutionNumbers, depth: int, tile: DotTile) -> float:

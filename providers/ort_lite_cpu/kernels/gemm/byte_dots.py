@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, address, emitter, like, native, shift, span, wmul, wsub
 from ort_lite_cpu.kernels.gemm import amx, i8mm
 from ort_lite_cpu.kernels.gemm.amx import CONTINUED, KEPT, TileBlock, configure_tiles, end_tiles
-from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PARTIAL, TERMS, DotTile
+from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, FEW, PAIRS, PARTIAL, TERMS, DotTile
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
     IntegerVectors,
@@ -26,6 +27,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
 )
 from ort_lite_cpu.kernels.gemm.integer_epilogue import Ending, IntegerEpilogue, Rescaling
 from ort_lite_cpu.kernels.gemm.microkernel import LeftOperand, Rows, from_row
+from ort_lite_cpu.kernels.square import ask_for
 
 NEEDS = "avx512f,avx512vnni,amx-tile,amx-int8|avx512f,avx512vnni|avxvnni|neon,dotprod,i8mm|neon,dotprod"
 """The CPU features of the instructions that `dot_tile` chooses among."""
@@ -60,7 +62,10 @@ class ProductShape(NamedTuple):
 
 
 class DotPanel(NamedTuple):
-    """A piece of a packed panel, and the sums that its columns start from: `starts`, or those of two tiles in `partial`, by `mode`."""
+    """A piece of a packed panel, and the sums that its columns start from: `starts`, or those of two tiles in `partial`, by `mode`.
+
+    If numbers of 16 bits are multiplied, `partial` is what is prefetched: a cache line for each four bytes of k.
+    """
 
     b: Ptr
     starts: Ptr
@@ -242,7 +247,7 @@ def column_starts(
     return OK
 
 
-@emitter("*i32(*u8)")
+@emitter("*i32(*u8)", "*i32(*i8)")
 def as_sums(builder: Any, x: Any) -> Any:
     """Return a pointer to bytes as one to sums."""
     from llvmlite import ir
@@ -319,7 +324,7 @@ def dot_panel(
         x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
-    while m - i > tile.rows - tile.few:
+    while m - i > tile.rows - tile.few and not few_fill(m - i, tile):
         x, y = from_row(left, i), shift(c, i * ldc)
         own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
@@ -332,6 +337,12 @@ def dot_panel(
         x, y = from_row(left, i), shift(c, i * ldc)
         _tile(x, right, end, y, ldc, m - i, n, 1, tile.vectors, tile.lanes, 1, tile.middle, form)
         i += 1
+
+
+@native
+def few_fill(m: int, tile: DotTile) -> bool:
+    """Return True if tiles of `few` rows compute m rows and no more, while one of all rows would leave a part of `few`."""
+    return tile.rows < m < tile.rows + tile.few and m % tile.few == 0
 
 
 @emitter(
@@ -355,7 +366,7 @@ def _tile(
     form: int,
 ) -> None:
     """c (min(m, rows), min(n, vectors * lanes)) = end(left @ right + starts), by the instruction that multiplies `quads` fours of k."""
-    emit = ByteDots(builder, lanes)
+    emit = (PairDots if middle == PAIRS else ByteDots)(builder, lanes)
     epilogue = IntegerEpilogue(emit, end, form, vectors, n)
     if 4 * quads == amx.DEPTH:
         block = TileBlock(emit, left, right, "tdpbssd" if middle == 128 else "tdpbusd")
@@ -386,8 +397,10 @@ def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> l
     addresses = Rows(emit, left.row, rows)
     count = len(addresses.leaps)
 
-    def step(_: Any, values: Sequence[Any]) -> list[Any]:
+    def step(at: Any, values: Sequence[Any]) -> list[Any]:
         pointers, b, totals = list(values[:count]), values[count], list(values[count + 1 :])
+        if isinstance(emit, PairDots):
+            ask_for(builder, emit.move(right.partial, emit.mul(at, CACHE_LINE // 4)), 2)
         factors = [emit.load(b, j * lanes) for j in range(vectors)]
         for i in range(rows):
             word = emit.splat(builder.load(emit.words(addresses.at(pointers, i)), align=1))
@@ -447,3 +460,12 @@ class ByteDots(IntegerVectors):
         kind = self.ir.VectorType(self.ir.IntType(8), 4 * self.lanes)
         function = self._declare("llvm.aarch64.neon.sdot.v4i32.v16i8", self.type, [self.type, kind, kind])
         return self.builder.call(function, [z, self.builder.bitcast(x, kind), self.builder.bitcast(y, kind)])
+
+
+class PairDots(ByteDots):
+    """Sums in 32 bits of two products of signed numbers of 16 bits."""
+
+    def dot(self, x: Any, y: Any, z: Any) -> Any:
+        """Return z[i] + x[2i] * y[2i] + x[2i + 1] * y[2i + 1], modulo 2 ** 32."""
+        name = f"llvm.x86.avx512.vpdpwssd.{32 * self.lanes}"
+        return self.builder.call(self._declare(name, self.type, [self.type] * 3), [z, x, y])

@@ -25,6 +25,8 @@ PARTIAL = 1 << 16
 """The bytes of sums that are kept between pieces of k, see `byte_dots.GROUP`."""
 FEW = 4
 """The rows of the register tile for the last rows: enough for the latency of the instruction."""
+PAIRS = 1 << 15
+"""`DotTile.middle` where signed numbers of 16 bits are multiplied: two of them take the place of four bytes."""
 TERMS = 3
 """The terms of each column: the sum of its packed values, an addend of the sums, its zero point."""
 
@@ -36,7 +38,7 @@ class DotTile(NamedTuple):
     vectors: StaticInt
     lanes: StaticInt
     middle: StaticInt
-    """128 if the instruction multiplies signed bytes of the left operand, 0 if it multiplies unsigned ones."""
+    """128 if the instruction multiplies signed bytes of the left operand, 0 if it multiplies unsigned ones; or `PAIRS`."""
     few: StaticInt
     """The rows of the tile for the last rows."""
     quads: StaticInt
