@@ -20,6 +20,7 @@ from ort_lite_cpu.kernels.gemm import (
     integer,
     integer_convolution,
     integer_depthwise,
+    integer_winograd,
     pixels,
     plane_rows,
     planes,
@@ -191,6 +192,20 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
         loads = {loop.loads() for loop in loops if loop.products() == rows * tile.vectors}
         assert loads == expected if target.architecture == "x86_64" else max(loads) <= max(expected)
     assert byte_tile.FEW == CHAINS
+
+
+@pytest.mark.parametrize("name", ["znver4", "x86-64-v3+avxvnni"])
+def test_winograds_products_of_bytes_keep_to_registers_and_ask_for_the_next_filters(name: str) -> None:
+    target = parse_target(name)
+    tile = byte_tile.vector_tile(target)
+    assert tile is not None
+    statics = {"tile": tile._replace(middle=byte_tile.PAIRS), "out.form": UNSIGNED_BYTES}
+    text = assembly(Spec(integer_winograd.integer_winograd, ("u8", "i8", "i32", "f32", "u8", "u8"), statics), target)
+    loops = [loop for loop in inner_loops(text) if "vpdpwssd" in " ".join(loop.lines)]
+    assert spilled(loops) == []
+    whole = [loop for loop in loops if loop.products() == tile.rows * tile.vectors]
+    assert whole and {loop.loads() for loop in whole} == {tile.rows + tile.vectors}
+    assert {loop.prefetches() for loop in whole} == {1}
 
 
 def tile_kernel(kernel: str, left: str, form: int) -> Spec:

@@ -132,7 +132,7 @@ def integer_winograd(
     filters, step = PLANES * depth * width * 4, across * depth * width * 4
     top, bottom, left, right = grid((tiles + tile.rows - 1) // tile.rows, across, tile.rows * row, filters, part, parts)
     last = min(bottom * tile.rows, tiles)
-    for first in range(top * tile.rows, last, blocks.tiles):
+    for first in range(top * tile.rows, last, max(blocks.tiles, 1)):
         run = TileRun(first, min(blocks.tiles, last - first), down, along, row)
         _transform_inputs(x, v, run, g.c, tile)
         for p in range(left, right):
