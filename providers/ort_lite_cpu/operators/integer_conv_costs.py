@@ -9,8 +9,8 @@ from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
 RUN, COPIED = 5.0, 0.01
 """The nanoseconds in which a run of bytes begins to be copied, and in which one more byte is."""
-TRANSFORMED, RESTORED = 0.5, 1.0
-"""The nanoseconds in which Winograd's algorithm transforms the inputs of a tile, each channel, and its outputs."""
+TRANSFORMED, RESTORED = 15.0, 30.0
+"""The nanoseconds in which Winograd's algorithm transforms a channel of the inputs of a tile, and of its outputs, with one lane."""
 BEGUN = 32.0
 """The nanoseconds in which a register tile of its products begins and ends."""
 HELD, AHEAD = 1 << 23, READ / 4
@@ -36,7 +36,7 @@ def work_of_winograd(n: ConvolutionNumbers, tile: DotTile) -> float:
     rows, filters = computed_rows(tiles, tile), PLANES * panels * tile.columns * n.channels
     products = rows * filters / (DOTS * tile.lanes / 2) + PLANES * panels * -(-rows // tile.rows) * BEGUN
     read = 2 * filters * AHEAD + max(2 * filters - HELD, 0) * (READ - AHEAD)
-    return products + read + tiles * (n.channels * TRANSFORMED + n.outputs * RESTORED)
+    return products + read + tiles * (n.channels * TRANSFORMED + n.outputs * RESTORED) / tile.lanes
 
 
 def computed_rows(m: int, tile: DotTile) -> int:
