@@ -153,3 +153,20 @@ def form(case: ConvolutionNumbers) -> str:
 def test_the_form_of_the_least_work_is_the_fastest(case: ConvolutionNumbers, expected: str) -> None:
     """As measured on Zen 4, see decision 0092."""
     assert form(case) == expected
+
+
+@pytest.mark.parametrize(
+    ("m", "computed"), [(0, 0), (1, 2), (3, 4), (7, 8), (11, 14), (14, 14), (15, 16), (16, 16), (18, 18), (30, 30), (49, 50)]
+)
+def test_rows_are_counted_as_tiles_compute_them(m: int, computed: int) -> None:
+    tile = vector_tile(parse_target("znver4"))
+    assert tile is not None
+    assert costs.computed_rows(m, tile) == computed
+
+
+@pytest.mark.parametrize("tiles", [0, 1, 13, 28, 29, 30, 49, 57, 98, 196])
+def test_blocks_are_alike(tiles: int) -> None:
+    """No block has a few tiles only, since each reads all filters."""
+    block = integer_winograd.block_tiles(tiles, 28, 4)
+    assert block <= 28 and (tiles == 0 or block > 0)
+    assert tiles <= 28 or (-(-tiles // block) == -(-tiles // 28) and (tiles - 1) % block + 1 > 8)

@@ -48,7 +48,7 @@ class TileBlocks(NamedTuple):
     size: int
 
 
-class TileRun(NamedTuple):
+class TransformRun(NamedTuple):
     """Tiles `first` to `first + tiles` of images that have down x across of them, and the bytes of a transform."""
 
     first: int
@@ -82,8 +82,12 @@ def transform_bytes(channels: int, tile: DotTile) -> int:
 
 
 def most_tiles(channels: int, tile: DotTile) -> int:
-    """Return the most tiles whose transforms the second cache level holds beside filters: whole register tiles of rows."""
-    return max(BLOCK // 2 // (transform_bytes(channels, tile) + 4 * PLANES * tile.columns) // tile.rows, 1) * tile.rows
+    """Return the most tiles of a block: those whose transforms a part of the second cache level holds, in whole register tiles.
+
+    They are at least two register tiles, because each block reads all filters.
+    """
+    held = BLOCK // 4 // (transform_bytes(channels, tile) + 4 * PLANES * tile.columns) // tile.rows
+    return max(held, 2) * tile.rows
 
 
 def scratch_bytes(tiles: Dim, channels: int, tile: DotTile) -> Dim:
@@ -131,19 +135,30 @@ def integer_winograd(
         zeros[j] = like(zeros, 0)
     filters, step = PLANES * depth * width * 4, across * depth * width * 4
     top, bottom, left, right = grid((tiles + tile.rows - 1) // tile.rows, across, tile.rows * row, filters, part, parts)
-    last = min(bottom * tile.rows, tiles)
-    for first in range(top * tile.rows, last, max(blocks.tiles, 1)):
-        run = TileRun(first, min(blocks.tiles, last - first), down, along, row)
+    first, last = top * tile.rows, min(bottom * tile.rows, tiles)
+    block = block_tiles(last - first, blocks.tiles, tile.few)
+    while first < last:
+        run = TransformRun(first, min(block, last - first), down, along, row)
         _transform_inputs(x, v, run, g.c, tile)
         for p in range(left, right):
             _multiply(v, shift(w, p * depth * width * 4), zeros, m, run, depth, step, factors, tile)
             end = Ending(shift(factors, p * width * out.spread), factors, out.spread, out.zero)
             _transform_outputs(m, shift(starts, p * width), end, shift(y, p * width), run, g, g.o - p * width, out.form, tile)
+        first += block
     return OK
 
 
+@native
+def block_tiles(tiles: int, most: int, few: int) -> int:
+    """Return the tiles of a block: at most `most`, as many in each block, and a multiple of `few` below that."""
+    pieces = max((tiles + most - 1) // max(most, 1), 1)
+    return min(((tiles + pieces - 1) // pieces + few - 1) // few * few, most)
+
+
 @native(inline=False)
-def _multiply(v: Ptr, w: Ptr, zeros: Ptr, m: Ptr, run: TileRun, depth: int, step: int, factors: Ptr, tile: DotTile) -> None:
+def _multiply(
+    v: Ptr, w: Ptr, zeros: Ptr, m: Ptr, run: TransformRun, depth: int, step: int, factors: Ptr, tile: DotTile
+) -> None:
     """m (run.tiles, planes, columns of a panel) = v times w, plane by plane; planes of w lie `step` bytes apart.
 
     The first register tiles of a plane ask for a half of the next filters each, which are read for the first time.
@@ -164,7 +179,7 @@ def _multiply(v: Ptr, w: Ptr, zeros: Ptr, m: Ptr, run: TileRun, depth: int, step
 
 
 @native(inline=False)
-def _transform_inputs(x: Ptr, v: Ptr, run: TileRun, channels: int, tile: DotTile) -> None:
+def _transform_inputs(x: Ptr, v: Ptr, run: TransformRun, channels: int, tile: DotTile) -> None:
     """v (run.tiles, planes, channels) = B' d B of the tiles of x (n, 4 * down + 2, 4 * across + 2, channels)."""
     h, w = EDGE * run.down + SEEN - EDGE, EDGE * run.across + SEEN - EDGE
     for i in range(run.tiles):
@@ -231,7 +246,7 @@ def _transform_outputs(
     starts: Ptr,
     end: Ending,
     y: Ptr,
-    run: TileRun,
+    run: TransformRun,
     g: ConvolutionShape,
     n: int,
     form: Static,
