@@ -99,9 +99,10 @@ def _convolve(
 
 
 def _as_product(op: NodeLowering, left: DType, sizes: Geometry) -> ByteProduct:
-    """Return the product of pixels and filters of a group."""
+    """Return the product of pixels and filters of a group. An open batch counts as one image if the size of images is known."""
     depth = product(sizes.kernel) * (sizes.channels // sizes.groups)
-    return byte_product(op, left, sizes.pixels, sizes.outputs // sizes.groups, depth)
+    pixels = sizes.numbers.result if all(isinstance(size, int) for size in sizes.result) else sizes.pixels
+    return byte_product(op, left, pixels, sizes.outputs // sizes.groups, depth)
 
 
 def _step(case: IntegerConv, step: Rescale) -> LastStep | None:

@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from tests.cpu.check import check_op, op_program, ramp, run_op
@@ -121,3 +123,16 @@ def test_a_zero_point_of_open_length_may_be_one_for_all() -> None:
     [wanted] = run_op("ConvInteger", [x, w, ZERO, ZERO])
     program = op_program("ConvInteger", [x, w, ZERO, np.array([1, 1, 1], np.uint8)])
     np.testing.assert_array_equal(program([x, w, ZERO, ZERO.reshape(1)])[0], wanted)
+
+
+def test_an_open_batch_is_predicted_as_one_image() -> None:
+    weight = ", ".join(["1"] * (8 * 9 * 4))
+    costs = []
+    for batch in ("1", "N"):
+        model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>
+            main (uint8[{batch}, 4, 12, 12] x) => (int32[{batch}, 8, 10, 10] y) <int8[8, 4, 3, 3] w = {{{weight}}}> {{
+                [node] y = ConvInteger(x, w)
+            }}""")
+        session = ort_lite.InferenceSession(model, providers=["CPUExecutionProvider"])
+        costs.append(session.explain(kernels=True).kernels["node"].costs)
+    assert costs[0] == costs[1]

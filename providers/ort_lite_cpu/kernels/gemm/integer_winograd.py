@@ -38,7 +38,6 @@ NEEDS = "avx512f,avx512bw|avx2"
 _INVERSE = pow(9, -1, 1 << 32)
 _SHIFTS = 2, 1, 0, 0
 """The powers of two in the four results of `_outputs`, besides 6."""
-_G = np.array([[6, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.float32)
 
 
 class TileBlocks(NamedTuple):
@@ -60,9 +59,10 @@ class TransformRun(NamedTuple):
 
 def fits(weight: Array) -> bool:
     """Return True if no sum of bytes times (O, C, 3, 3) reaches 2 ** 25."""
-    wide = weight.reshape(len(weight), -1).astype(np.int32, copy=False)
-    most = max(np.maximum(wide, 0).sum(1).max(), np.maximum(-wide, 0).sum(1).max())
-    return bool(255 * int(most) < 1 << 25)
+    wide = weight.reshape(len(weight), -1).astype(np.int16, copy=False)
+    sums, magnitudes = wide.sum(1, dtype=np.int32), np.abs(wide).sum(1, dtype=np.int32)
+    most = int((magnitudes + np.abs(sums)).max()) // 2  # the sum of the positive or of the negative weights
+    return 255 * most < 1 << 25
 
 
 def filter_planes(weight: Array, tile: DotTile) -> Array:
@@ -71,9 +71,18 @@ def filter_planes(weight: Array, tile: DotTile) -> Array:
     Those are the bytes of two numbers of 16 bits, of neighbouring channels.
     """
     outputs, channels = weight.shape[:2]
-    taps = np.ascontiguousarray(weight).reshape(-1, 9).T.astype(np.float32)
-    planes = (np.kron(_G, _G) @ taps).astype(np.int16).reshape(PLANES, outputs, channels)  # exact in float32
-    return beside(planes.swapaxes(1, 2), tile.columns, 2).view(np.int8)
+    taps = np.ascontiguousarray(weight).reshape(-1, 9).T.astype(np.int16, order="C").reshape(3, 3, -1)
+    planes = np.empty((SEEN, SEEN, taps.shape[-1]), np.int16)
+    for i, row in enumerate(_filters(taps)):
+        for j, numbers in enumerate(_filters(row)):
+            planes[i, j] = numbers
+    return beside(planes.reshape(PLANES, outputs, channels).swapaxes(1, 2), tile.columns, 2).view(np.int8)
+
+
+def _filters(g: Array) -> list[Array]:
+    """Return G g."""
+    outer, far = g[0] + g[2], g[0] + 4 * g[2]
+    return [6 * g[0], outer + g[1], outer - g[1], far + 2 * g[1], far - 2 * g[1], 6 * g[2]]
 
 
 def transform_bytes(channels: int, tile: DotTile) -> int:
