@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
-from ort_lite.native.cpu import Target
+from ort_lite.native.cpu import Target, parse_target
+from ort_lite_cpu.kernels.gemm.byte_dots import few_fill
 from ort_lite_cpu.kernels.gemm.byte_tile import BLOCK, column_terms, pack_quads, quads
 from ort_lite_cpu.kernels.gemm.integer_epilogue import BIASED_FLOATS, FLOATS, SIGNED_BYTES, UNSIGNED_BYTES
 from tests.cpu.byte_products import (
@@ -72,6 +73,15 @@ def test_quads_of_tiles_fill_whole_steps() -> None:
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     for spec in (*(quads_spec(form, tile_of(target, left)) for form in RESULTS for left in SIGNS), packing(target)):
         assert undefined_symbols(object_code(spec, target)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("znver4", {16}), ("x86-64-v3+avxvnni", {8}), ("neoverse-n1", {12}), ("x86-64-v4+avx512vnni+amx", set())],
+)
+def test_tiles_of_few_rows_fill_what_a_whole_tile_would_not(name: str, expected: set[int]) -> None:
+    """16 rows are four tiles of 4 instead of one of 14 and one of which half is of no use."""
+    assert {m for m in range(100) if few_fill(m, tile_of(parse_target(name)))} == expected
 
 
 @of_both_signs

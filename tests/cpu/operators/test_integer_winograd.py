@@ -151,7 +151,7 @@ def form(case: ConvolutionNumbers) -> str:
     ids=str,
 )
 def test_the_form_of_the_least_work_is_the_fastest(case: ConvolutionNumbers, expected: str) -> None:
-    """As measured on Zen 4, see decision 0092."""
+    """As measured on Zen 4, see decision 0125."""
     assert form(case) == expected
 
 

@@ -123,7 +123,7 @@ def dot_gemm(
         count = min(block, g.m - top)
         source, target = shift(a, i * g.a_step + top * g.k), shift(c, (i * g.m + top) * g.n)
         whole = count // tile.rows * tile.rows if there else 0
-        if there and tile.amx:
+        if there and (tile.amx or few_fill(count % (2 * tile.rows), tile)):
             whole = count
         for row in range(whole, count):
             flip_bytes(shift(source, row * g.k), shift(held, (row - whole) * row_bytes), g.k, g.flip ^ tile.middle)
