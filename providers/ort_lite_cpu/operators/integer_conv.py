@@ -330,7 +330,7 @@ def _emit_winograd(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep)
     starts = emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle)
     operands = [padded, packed.panels, starts, step.factors, y, op.temporary("uint8", (op.options.threads, size))]
     fields: Any = (tiles, size)
-    given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native, "u8"], "work": sizes.work // 8}
+    given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native, "u8"], "work": sizes.work // 8, "slices": 1}
     pairs, blocks = tile._replace(middle=byte_tile.PAIRS), integer_winograd.TileBlocks(*fields)
     op.emit(integer_winograd.integer_winograd, operands, g=sizes.shape, blocks=blocks, out=step.rescaling, tile=pairs, **given)
 
