@@ -34,6 +34,8 @@ NEW_PARTIAL, READ_AGAIN = "new partial", "read again "
 _OTHERS = frozenset(
     {
         ("builtins", "getattr"),
+        ("builtins", "bytes"),
+        ("builtins", "str"),
         ("builtins", "set"),
         ("builtins", "frozenset"),
         ("builtins", "slice"),

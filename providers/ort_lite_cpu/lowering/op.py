@@ -36,7 +36,9 @@ class NodeLowering:
         self.values, self.builder, self.node, self._infos = values, values.builder, node, infos
 
     def __reduce__(self) -> Any:
-        raise TypeError("a node that is being lowered cannot be pickled: functions that pack constants must not refer to it")
+        raise TypeError(
+            "a node that is being lowered cannot be pickled: functions of steps and of packed constants must not refer to it"
+        )
 
     # --- what the node says
     @property

@@ -98,6 +98,7 @@ def loop(op: NodeLowering) -> None:
     stacks = len(body_graph.outputs) - 1 - carried
     rowless = Rowless(op, body_graph, captures, carried, [(0,)] * stacks)
     kinds = [_info_before_run(op, k) for k in range(2, given)]
+    node = op.node
 
     def step(*arrays: Any) -> list[Any]:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
@@ -117,7 +118,7 @@ def loop(op: NodeLowering) -> None:
         if not trip:
             start = [constant_info(np.array(0)), constant_info(np.array(going)), *map(info_of, state, kinds)]
             return [*state, *rowless(start, captured)]
-        return [*state, *(stack(op.node, rows, 0) for rows in scans)]
+        return [*state, *(stack(node, rows, 0) for rows in scans)]
 
     op.values.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
@@ -163,6 +164,7 @@ def scan(op: NodeLowering) -> None:
     out_backward = op.attr("scan_output_directions", [0] * outputs)
     rowless = Rowless(op, body_graph, captures, states, [(axis,) for axis in out_axes])
     kinds = [_info_before_run(op, k) for k in range(states)]
+    node = op.node
 
     def step(*arrays: Any) -> list[Any]:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
@@ -170,13 +172,11 @@ def scan(op: NodeLowering) -> None:
         state, rows = _turns(body, list(arrays[:states]), rolled, arrays[given:])
         if rows:
             turned = [[row[k] for row in (rows[::-1] if back else rows)] for k, back in enumerate(out_backward)]
-            wholes = [stack(op.node, parts, 0) for parts in turned]
+            wholes = [stack(node, parts, 0) for parts in turned]
         else:
             wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
-        return [
-            *state,
-            *(contiguous(op.node, _move_first_axis(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True)),
-        ]
+        turned_back = [_move_first_axis(whole, axis) for whole, axis in zip(wholes, out_axes, strict=True)]
+        return [*state, *(contiguous(node, whole) for whole in turned_back)]
 
     op.values.host(op.node, step, python=False, captures=captures, shared=range(states))
 
@@ -206,6 +206,7 @@ def scan_batch(op: NodeLowering) -> None:
     backward = op.attr("directions", [0] * scanned)
     outputs = len(body_graph.outputs) - states
     rowless = Rowless(op, body_graph, captures, states, [(0, 1)] * outputs)
+    node = op.node
 
     def step(*arrays: Any) -> list[Any]:
         start, xs = arrays[1 : 1 + states], arrays[1 + states : given]
@@ -217,14 +218,14 @@ def scan_batch(op: NodeLowering) -> None:
             end, found = _turns(body, [np.asarray(x[b, ...], order="C") for x in start], rolled, arrays[given:])
             ends.append(end)
             rows.append(found)
-        states_now = [stack(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
+        states_now = [stack(node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
         results = next((found[0] for found in rows if found), None)
         if results is None:
             slices = [*(_slice_info(x) for x in start), *(Info(TensorType(from_numpy(x.dtype), x.shape[2:])) for x in xs)]
             samples = rowless(slices, arrays[given:])
         else:
             samples = [result[None] for result in results]
-        return [*states_now, *(_pad(op.node, rows, k, longest, sample) for k, sample in enumerate(samples))]
+        return [*states_now, *(_pad(node, rows, k, longest, sample) for k, sample in enumerate(samples))]
 
     op.values.host(op.node, step, python=False, captures=captures)
 

@@ -22,14 +22,14 @@ def image_decoder(op: NodeLowering) -> None:
     if pixels not in ("RGB", "BGR", "Grayscale"):
         raise op.reject(f"pixel_format {pixels}; there are RGB, BGR and Grayscale")
 
-    pace = op.pace
+    pace, node = op.pace, op.node
 
     def step(encoded: Array) -> Sequence[Array]:
         try:
             from PIL import Image
         except ImportError:
             advice = "decoding images needs Pillow: pip install pillow"
-            raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
+            raise RuntimeException(f"{node} (CPUExecutionProvider): {advice}").about(node) from None
 
         def decode(most: int | None = None) -> Array | None:
             with Image.open(io.BytesIO(encoded.data)) as image:

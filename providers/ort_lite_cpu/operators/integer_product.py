@@ -279,7 +279,7 @@ def pack_constant(
     if tile is None:
         panels = op.pack(source, f"{form} bytes", lambda: integer.pairs(whole, width))
         _note_bytes(op, source, b, np.array(middle), panels)
-        return Packed(panels, op.pack(source, f"{form} zeros", lambda: zeros))
+        return Packed(panels, op.pack(source, f"{form} zeros", zeros.copy))
     panels = op.pack(source, form, lambda: byte_tile.quads(whole, tile))
     _note_bytes(op, source, b, zero if fits else np.array(middle), panels)
     key = f"{form} terms {None if addends is None else addends.tobytes()!r}"

@@ -46,8 +46,16 @@ class Lookup:
         values = np.array([*numbers.values(), 0 if other is None else other], kind)
         parts = [value.tobytes() for value in values]  # joined, they are an array
         self._table = Table(dict(zip(numbers, parts, strict=False)), None if other is None else parts[-1])
-        self._values, self._native = values, text_numbers([*numbers], kernels)
+        self._values, self._kernels, self._native = values, kernels, text_numbers([*numbers], kernels)
         self._failing = len(numbers) if other is None else UNREAD
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what holds addresses of this process."""
+        return {**vars(self), "_native": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._native = text_numbers([*self._table], self._kernels)
 
     def __call__(self, texts: list[str], shape: tuple[int, ...]) -> Array:
         """Return the numbers of texts in flat order."""

@@ -35,6 +35,10 @@ class TextPattern:
         self._compiled, self._size = compiled, int(compiled.programsize)
         self._match = _direct(compiled) or self._wrap
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self._compiled.options
+        return _compile_again, (self._compiled.pattern, options.max_mem, options.longest_match)
+
     def is_costly(self, data: bytes) -> bool:
         """Return True if a call may take longer than a run should wait for. Raises ValueError if it may take much longer."""
         cost = self._size * len(data)
@@ -117,13 +121,27 @@ def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) ->
     if (total := sum(map(len, sources))) > LONGEST:
         raise _rejection(node, f"the length of its patterns is {total:,} bytes; expected at most {LONGEST:,}")
     re2 = _re2(node)
-    options = re2.Options()
-    options.max_mem = max(MEMORY // max(len(sources), 1), LEAST_MEMORY)
-    options.longest_match, options.never_capture, options.log_errors = longest, True, False
+    options = _options(re2, max(MEMORY // max(len(sources), 1), LEAST_MEMORY), longest)
     try:
         return [_compile(node, re2, source, options) for source in sources]
     finally:
         re2.purge()  # its cache would keep 128 patterns with their memory
+
+
+def _options(re2: Any, memory: int, longest: bool) -> Any:
+    options = re2.Options()
+    options.max_mem, options.longest_match, options.never_capture, options.log_errors = memory, longest, True, False
+    return options
+
+
+def _compile_again(source: bytes, memory: int, longest: bool) -> TextPattern:
+    """Return a pattern that was compiled for another session."""
+    import re2
+
+    try:
+        return TextPattern(re2.compile(source, _options(re2, memory, longest)))
+    finally:
+        re2.purge()
 
 
 def _source(node: Node, text: str) -> bytes:

@@ -83,8 +83,8 @@ def sequence_insert(op: NodeLowering) -> None:
 def concat_from_sequence(op: NodeLowering) -> None:
     """Emit ConcatFromSequence. Spec: ONNX ConcatFromSequence-11."""
     join = stack if op.attr("new_axis", 0) else concatenate
-    axis, pace = int(op.attr("axis")), op.pace
-    op.python(lambda sequence: [join(op.node, pace.take_references(sequence), axis)])
+    axis, pace, node = int(op.attr("axis")), op.pace, op.node
+    op.python(lambda sequence: [join(node, pace.take_references(sequence), axis)])
 
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)
@@ -93,13 +93,13 @@ def split_to_sequence(op: NodeLowering) -> None:
 
     Spec: ONNX SplitToSequence-24.
     """
-    axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))
+    axis, keep, node = op.attr("axis", 0), bool(op.attr("keepdims", 1)), op.node
 
     def step(x: Array, split: Array | None = None) -> list[Any]:
         count = x.shape[axis]
         pieces: list[Any] = []  # of a run that is cancelled it lives as long as the error: freeing millions takes a while
         if split is None:
-            pieces.extend(_piece(op.node, x, axis, k, k + 1 if keep else None) for k in range(count))
+            pieces.extend(_piece(node, x, axis, k, k + 1 if keep else None) for k in range(count))
             return [pieces]
         if split.ndim == 0:
             if int(split) < 1:
@@ -109,7 +109,7 @@ def split_to_sequence(op: NodeLowering) -> None:
             starts = [0, *np.cumsum(split).tolist()]
         else:
             raise ValueError(f"the lengths {split.tolist()} do not add up to the {count} of axis {axis}")
-        pieces.extend(_piece(op.node, x, axis, start, end) for start, end in pairwise(starts))
+        pieces.extend(_piece(node, x, axis, start, end) for start, end in pairwise(starts))
         return [pieces]
 
     op.values.host(op.node, step, python=True, shared=FIRST)

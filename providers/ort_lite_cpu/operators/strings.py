@@ -135,7 +135,7 @@ def col2im(op: NodeLowering) -> None:
     padded = [image[k] + pads[k] + pads[rank + k] for k in range(rank)]
     counts = [(padded[k] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
     kept: tuple[Any, ...] = (..., *(slice(pads[k], pads[k] + image[k]) for k in range(rank)))
-    pace = op.pace
+    pace, node = op.pace, op.node
 
     def step(x: Array, *sizes: Array) -> list[Array]:
         columns = x.reshape(x.shape[0], x.shape[1] // math.prod(block), *block, *counts)
@@ -148,7 +148,7 @@ def col2im(op: NodeLowering) -> None:
             )
             part = y[places]
             part[...] = join_texts(pace, part, columns[(slice(None), slice(None), *at)])
-        return [contiguous(op.node, y[kept])]
+        return [contiguous(node, y[kept])]
 
     op.python(step)
 

@@ -197,13 +197,14 @@ class TextNumbers:
 class TextStream:
     """The stream of texts of which each character becomes a byte (see `words`)."""
 
-    def __init__(self, letters: bytes, apart: bool, others: Mapping[int, int] | None, entry: Any) -> None:
+    def __init__(self, letters: bytes, apart: bool, others: Mapping[int, int] | None, kernels: Kernels, entry: Any) -> None:
         """`letters`: the byte of each ASCII character, END for one that a stream cannot hold. `apart`: each character is a word.
 
         `others`: the bytes of other characters, BETWEEN for those that are missing; None: texts with others are not read. `entry` is
-        that of STREAM_TEXTS.
+        that of STREAM_TEXTS, of these kernels.
         """
         assert _LAYOUT is not None
+        self._made_of = letters, apart, others, kernels
         known = others or {}
         rest = bytes(known.get(code, BETWEEN) for code in range(128, 256))
         self._table = np.frombuffer(letters[:128] + rest, np.uint8)
@@ -212,6 +213,9 @@ class TextStream:
         plain = id(str), _LAYOUT.ascii, _LAYOUT.letters, address_of(self._table), apart
         self._wanted = np.array([*plain, _LAYOUT.others, *read, len(known), *pairs], np.int64)
         self._entry = entry
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return text_stream, self._made_of
 
     def write(self, x: Array, y: Array, room: int) -> int:
         """Write the stream of objects (n,) into bytes (room,), both contiguous, if it fits. Returns its bytes, or UNREAD."""
@@ -228,7 +232,7 @@ def text_numbers(texts: Sequence[str], kernels: Kernels) -> TextNumbers | None:
 def text_stream(letters: bytes, apart: bool, others: Mapping[int, int] | None, kernels: Kernels) -> TextStream | None:
     """Return the stream of texts, or None where native code cannot read them or is missing."""
     entry = _entry(STREAM_TEXTS, 5, kernels)
-    return None if entry is None else TextStream(letters, apart, others, entry)
+    return None if entry is None else TextStream(letters, apart, others, kernels, entry)
 
 
 def _entry(spec: Spec, arguments: int, kernels: Kernels) -> Any:

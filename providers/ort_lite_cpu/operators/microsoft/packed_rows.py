@@ -84,9 +84,21 @@ def _iq4_xs(blocks: Array) -> Array:
     return found
 
 
+def _float32(blocks: Array) -> Array:
+    return blocks.view(np.float32)
+
+
+def _float16(blocks: Array) -> Array:
+    return blocks.view(np.float16).astype(np.float32)
+
+
+def _bfloat16(blocks: Array) -> Array:
+    return (blocks.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
 FORMATS: dict[int, tuple[int, int, Callable[[Array], Array]]] = {
-    0: (1, 4, lambda blocks: blocks.view(np.float32)),
-    1: (1, 2, lambda blocks: blocks.view(np.float16).astype(np.float32)),
+    0: (1, 4, _float32),
+    1: (1, 2, _float16),
     2: (32, 18, _q4_0),
     6: (32, 22, _q5_0),
     8: (32, 34, _q8_0),
@@ -94,7 +106,7 @@ FORMATS: dict[int, tuple[int, int, Callable[[Array], Array]]] = {
     14: (256, 210, _q6_k),
     20: (32, 18, _iq4_nl),
     23: (256, 136, _iq4_xs),
-    30: (1, 2, lambda blocks: (blocks.view(np.uint16).astype(np.uint32) << 16).view(np.float32)),
+    30: (1, 2, _bfloat16),
     42: (64, 18, _q2_0),
 }
 """packed_type -> (the numbers of a block, its bytes, a function from (blocks, bytes) to the numbers)."""

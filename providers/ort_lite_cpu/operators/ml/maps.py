@@ -22,13 +22,13 @@ def zip_map(op: NodeLowering) -> None:
     labels = one_of(op, "classlabels_strings", "classlabels_int64s")
     order = sorted(range(len(labels)), key=lambda k: labels[k])
     is_sorted, count = order == list(range(len(labels))), len(labels)
-    made, pace, most = _rows_to_dicts([labels[k] for k in order]), op.pace, max(ELEMENTS // max(count, 1), 1)
+    keyed, pace, most = RowsToDicts([labels[k] for k in order]), op.pace, max(ELEMENTS // max(count, 1), 1)
 
     def step(x: Array) -> list[list[dict[Any, float]]]:
         shape = x.shape
         if not 1 <= len(shape) <= 2 or shape[-1] != count:
             raise ValueError(f"rows of the shape {shape} are not of {count} labels")
-        rows = x if len(shape) == 2 else x.reshape(1, count)
+        rows, made = x if len(shape) == 2 else x.reshape(1, count), keyed.made
         if len(rows) <= most:
             return [made((rows if is_sorted else rows[:, order]).tolist())]
         dicts: list[dict[Any, float]] = []
@@ -48,12 +48,22 @@ _WRITTEN_OUT = 32
 """The most keys of a dict that is written out as `{key0: v0, ...}`, which takes a third of `dict(zip(...))`."""
 
 
-def _rows_to_dicts(keys: list[Any]) -> Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]]:
-    """Return the function from rows to dicts."""
-    if not 0 < len(keys) <= _WRITTEN_OUT:
-        return lambda rows: [dict(zip(keys, row, strict=True)) for row in rows]
-    made: Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]] = _writer(len(keys))(*keys)
-    return made
+class RowsToDicts:
+    """Makes dicts of rows: `made` is a function, which a prepared program cannot hold if its text was put together here."""
+
+    __slots__ = ("_keys", "made")
+
+    def __init__(self, keys: list[Any]) -> None:
+        self._keys = keys
+        self.made: Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]] = (
+            _writer(len(keys))(*keys) if 0 < len(keys) <= _WRITTEN_OUT else self._zip
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowsToDicts, (self._keys,)
+
+    def _zip(self, rows: Iterable[Sequence[float]]) -> list[dict[Any, float]]:
+        return [dict(zip(self._keys, row, strict=True)) for row in rows]
 
 
 @cache

@@ -38,11 +38,11 @@ def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kin
     bodies = [Captured(op, graph, captures) for graph in graphs]
     form: Form = gpt(op, graphs, bodies) if kind == DECODER_ONLY else encoder_decoder(op, graphs, bodies, kind == WHISPER)
     given = len(op.node.inputs)
-    attributes = _attributes(op)
+    attributes, node = _attributes(op), op.node
 
     def step(*arrays: Any) -> list[Any]:
         inputs, prompt = arrays[:given], arrays[0]
-        settings = _settings(op.node, vocabulary, attributes, inputs, places)
+        settings = _settings(node, vocabulary, attributes, inputs, places)
         check_settings(settings, len(prompt), _prompt_length(settings, kind, prompt))
         mask = optional(inputs, places["mask"])
         if mask is not None and kind != WHISPER and mask.shape != prompt.shape:

@@ -68,18 +68,18 @@ def beam_search(op: NodeLowering) -> None:
     whisper = kind_of(op) == WHISPER
     _check_whisper(op, whisper)
     penalty = next((value.dtype for value in op.node.inputs[5:7] if value is not None), None) or "float32"
-    dtype = to_numpy(penalty)
+    dtype, count, wants_scores, wants_silence = to_numpy(penalty), len(op.node.outputs), op.wants(2), op.wants(SILENCE)
 
     def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
         if not whisper and scalar(settings.node, "logits_processor", optional(arrays, 11), 0):
             raise settings.error("logits_processor is not 0; what it asks for is of model_type 2 (Whisper)")
-        if op.wants(SILENCE) and not 0 <= settings.silence < settings.vocabulary:
+        if wants_silence and not 0 <= settings.silence < settings.vocabulary:
             raise settings.error(f"no_speech_token_id is {settings.silence}; a number below {settings.vocabulary} is expected")
-        sequences, totals, scores, silence = search_beams(settings, run, len(arrays[0]), op.wants(2))
+        sequences, totals, scores, silence = search_beams(settings, run, len(arrays[0]), wants_scores)
         with np.errstate(over="ignore"):  # of what no beam goes on with: -1e9 is -inf in float16
             kept = settings.compute(scores.size, lambda: scores.astype(dtype, copy=False))
             found = [sequences, totals.astype(dtype), kept, None, silence.astype(dtype)]
-        return found[: len(op.node.outputs)]
+        return found[:count]
 
     places = {"mask": 9, "repetition": 6, "vocab": 7, "prefix": 8, "beams": 3, "returned": 4, "length": 5}
     places |= {"starts": 10, "processor": 11, "temperature": 14} if whisper else {}
