@@ -10,9 +10,23 @@ from ort_lite.load.file_place import read_span
 from ort_lite.load.files import OpenFile, open_file, words
 from ort_lite.load.proto import OUTLINE_FROM, parse, pb
 from ort_lite.load.spans import Backing, ByteSpan
-from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Malformed, Span, outline
+from ort_lite.load.wire import (
+    EVERY,
+    LARGE,
+    ByteSource,
+    InFile,
+    InMemory,
+    Malformed,
+    Piece,
+    Span,
+    join_pieces,
+    outline_pieces,
+    read_pieces,
+)
+from ort_lite.native.digest import digest_of
 from ort_lite.record import Record
 
+_SMALL = 2**16  # bytes of a file that is read at once
 _PIECE = 2**24  # bytes to read from a file object at a time
 _LARGEST = 2**31 - 1  # bytes in a message
 
@@ -42,9 +56,14 @@ class ParsedSource(Record):
 
 
 class OutlinedSource(Record):
-    """A model that has not been parsed: `data` are its bytes without its large tensors. The other fields are as in ParsedSource."""
+    """A model that has not been parsed: `digest` is that of its `pieces`, of which large tensors are none.
 
-    data: bytes
+    The other fields are as in ParsedSource.
+    """
+
+    source: ByteSource
+    digest: bytes
+    pieces: list[Piece]
     spans: frozenset[Span]
     read: Callable[[int, int], ByteSpan]
     path: str | None
@@ -60,8 +79,12 @@ class OutlinedSource(Record):
         _check(self.file)
 
     def parse(self) -> ParsedSource:
-        """Return the parsed source. Raises InvalidProtobuf."""
-        proto, _ = parse(InMemory(memoryview(self.data)), self.path or "the model")
+        """Return the parsed source. Raises InvalidProtobuf, and Fail if the file cannot be read any more."""
+        try:
+            data = join_pieces(self.source, self.pieces)
+        except OSError as error:
+            raise _read_error(self.path or "the model", error) from error
+        proto, _ = parse(InMemory(memoryview(data)), self.path or "the model")
         return ParsedSource(proto, self.spans, self.read, self.path, self.file)
 
 
@@ -98,29 +121,30 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
 
     None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
     """
-    path, file, given = None, None, cast(Any, model)
+    path, file, found = None, None, None
     try:
         if isinstance(model, (str, os.PathLike)):
             path = os.fsdecode(model)
             file = open_file(path)
-            if file.size < OUTLINE_FROM:
-                with file:
-                    given, file = file.whole(), None
-        if file is not None:
-            found = outline(InFile(file.size, file.read), LARGE)
-            if found is not None:
-                return OutlinedSource(*found, _reader(file, file.path), path, file)
-            file.close()
-            return None
-        data = memoryview(given).cast("B")
-        found = outline(InMemory(data), LARGE)
+        if file is not None and file.size >= _SMALL:
+            source: InFile | InMemory = InFile(file.size, file.read)
+            read = _reader(file, file.path)
+        else:
+            data = memoryview(cast(Any, model)).cast("B") if file is None else memoryview(file.whole())
+            source, read = InMemory(data), _slice(data)
+        found = outline_pieces(source, LARGE)
+        digest = b"" if found is None else digest_of(read_pieces(source, found[0]))
     except (OSError, ValueError, TypeError, Malformed):
-        if file is not None:
-            file.close()
-        return None
-    if found is None:
-        return None
-    return OutlinedSource(*found, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path, None)
+        found = None
+    if found is not None:
+        return OutlinedSource(source, digest, *found, read, path, file)
+    if file is not None:
+        file.close()
+    return None
+
+
+def _slice(data: memoryview) -> Callable[[int, int], ByteSpan]:
+    return lambda begin, end: ByteSpan.of_bytes(data[begin:end])
 
 
 def _read_stream(stream: Any) -> Any:
@@ -148,7 +172,7 @@ def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str
     if in_place:
         lender = Backing(data)
         return ParsedSource(proto, spans, lambda begin, end: lender.lend(begin, end - begin), path)
-    return ParsedSource(proto, spans, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path)
+    return ParsedSource(proto, spans, _slice(data), path)
 
 
 def _read_path(path: str) -> ParsedSource:

@@ -31,7 +31,7 @@ class PreparedProgram:
     """The entry of one session. `source` is the model's source without its large tensors."""
 
     def __init__(self, source: OutlinedSource, options: SessionOptions, provider: str, objects: Mapping[str, Any]) -> None:
-        self.key, self.source, self._objects = key_of(source.data, options, provider), source, objects
+        self.key, self.source, self._objects = key_of(source.digest, options, provider), source, objects
         self._options, self.recipes = options, Recipes()
         self.trouble = "there is none"
         """The reason why `read` returned None."""
