@@ -15,6 +15,8 @@ from ort_lite.native import private
 from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
+_HEAD = len(_MAGIC) + SIZE
+"""The bytes of a file before its object."""
 PROGRAMS = "programs"
 """The folder beside the objects with prepared programs: see `ort_lite.session.prepared`."""
 MOST_BYTES = 1 << 28
@@ -52,7 +54,8 @@ def read(folder: str, key: str) -> bytes | None:
         if trouble := private.trouble_of(found, final=True):
             _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
             return None
-        data = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
+        head = os.read(file, _HEAD)
+        body = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
         if found.st_mtime < time() - DAY:
             with suppress(OSError):  # it may be read-only
                 os.utime(path)  # Windows does not accept a descriptor
@@ -60,7 +63,7 @@ def read(folder: str, key: str) -> bytes | None:
         return None
     finally:
         os.close(file)
-    return body_of(key, data)
+    return body if head == _head_of(key, body) else None
 
 
 def state(folder: str) -> int:
@@ -73,9 +76,8 @@ def state(folder: str) -> int:
 
 def body_of(key: str, data: bytes) -> bytes | None:
     """Return the object in the file of a key; None if it is not what was written."""
-    start = len(_MAGIC) + SIZE
-    body = data[start:]
-    return body if data[:start] == _MAGIC + _digest(key, body) else None
+    body = data[_HEAD:]
+    return body if data[:_HEAD] == _head_of(key, body) else None
 
 
 def write(folder: str, key: str, body: bytes) -> bool:
@@ -88,7 +90,8 @@ def write(folder: str, key: str, body: bytes) -> bool:
     try:
         handle, temporary = tempfile.mkstemp(prefix=key + ".", dir=folder)
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(key, body) + body)
+            file.write(_head_of(key, body))
+            file.write(body)
         os.replace(temporary, os.path.join(folder, key))
     except OSError as error:
         if temporary is not None:
@@ -145,5 +148,6 @@ def _say(text: str) -> None:
         log.logger().warning("%s", text)
 
 
-def _digest(key: str, body: bytes) -> bytes:
-    return digest(key.encode(), body)
+def _head_of(key: str, body: bytes) -> bytes:
+    """Return what precedes an object in its file."""
+    return _MAGIC + digest(key.encode(), body)

@@ -19,7 +19,7 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import DroppedConstant
 from ort_lite.record import Record, asdict
-from ort_lite.session.prepared.functions import PACKAGES, reduce_cell, reduce_function, reduce_pure_function
+from ort_lite.session.prepared.functions import PACKAGES, CodePlace, reduce_cell, reduce_function, reduce_pure_function
 from ort_lite.session.prepared.graphs import GRAPH, NODE, VALUE, Objects
 from ort_lite.session.prepared.later import LATER, set_fields
 from ort_lite.session.prepared.origins import Origins, ReadAgain
@@ -117,7 +117,14 @@ class Writer(pickle.Pickler):
 
 
 class RecipeWriter(Writer):
-    """Writes what arrays are made of, which is read before the graphs are: a node stands alone, with the types of its values."""
+    """Writes what arrays are made of, which is read before the graphs are: a node stands alone, with the types of its values.
+
+    Classes, functions and the places of code are put into `shared`, if there is one, by their ids.
+    """
+
+    def __init__(self, file: io.BytesIO, origins: Origins, shared: dict[int, Any] | None = None) -> None:
+        super().__init__(file, origins)
+        self._shared = {} if shared is None else shared
 
     def persistent_id(self, obj: Any) -> Any:
         """Return the number or name of an object that is stored elsewhere."""
@@ -127,6 +134,8 @@ class RecipeWriter(Writer):
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how to create an object again."""
+        if isinstance(obj, (type, CodePlace)):
+            self._shared[id(obj)] = obj
         if isinstance(obj, Node):
             names = obj.domain, obj.version, obj.name, obj.overload
             return _node, (obj.op_type, *names, obj.inputs, obj.outputs, list(obj.attributes.values()))
@@ -134,7 +143,10 @@ class RecipeWriter(Writer):
             return Value, (obj.name, obj.type)
         if isinstance(obj, FunctionType):
             _check_reference(obj.__module__, obj.__qualname__)
-            return reduce_pure_function(obj)
+            made = reduce_pure_function(obj)
+            for each in (obj,) if made is NotImplemented else made[1][1:3]:
+                self._shared[id(each)] = each
+            return made
         return super().reducer_override(obj)
 
 
@@ -190,7 +202,7 @@ class Reader(pickle.Unpickler):
 
     def __init__(
         self,
-        data: bytes | memoryview | io.BytesIO,
+        data: bytes | io.BytesIO,
         names: Mapping[str, Any],
         arrays: "Arrays | tuple[()]" = (),
         objects: Objects | None = None,

@@ -41,15 +41,16 @@ class PreparedProgram:
         found = store.read(self.key, SECTIONS)
         if found is None:
             return None
-        places, digests, key, *rest = found
+        places, *rest = found
+        digests, key = map(bytes, rest[:2])
         whole = self.key.encode(), key, digests
         replay = Replay(digest_of(b"packed", *whole))
         try:
-            described = check_places(pickling.Reader(places, {}, ()).load(), len(digests), len(key))
+            described = check_places(pickling.Reader(places.open(), {}, ()).load(), len(digests), len(key))
             weights = Replay(digest_of(b"weights", *whole))
-            with closing(Loader(self.source, described, bytes(digests), Digests(bytes(key)), weights)) as loader:
+            with closing(Loader(self.source, described, digests, Digests(key), weights)) as loader:
                 with span("restore_program") as facts:
-                    made, packing = sections.read(sections.Sections(*rest), self._objects, loader, replay)
+                    made, packing = sections.read(sections.Sections(*rest[2:]), self._objects, loader, replay)
                     facts.update(tensors=loader.count, weights_us=loader.nanoseconds // 1000, packing_us=packing // 1000)
                 loader.check()
             return made

@@ -17,18 +17,16 @@ from ort_lite.session.prepared.loading import Arrays, Loader
 from ort_lite.session.prepared.origins import Origins
 from ort_lite.session.prepared.pickling import NEW_PARTIAL, READ_AGAIN, Reader, RecipeWriter, Writer, new_partial
 
-Section = bytes | memoryview
-
 
 class Sections(Record):
-    """A program, pickled."""
+    """A program, pickled: bytes to be written, or sections to read."""
 
-    uses: Section
+    uses: Any
     """Numbers: of arrays that the later part refers to, of those that the session keeps, of tensors that it can read again."""
-    arrays: Section
-    later_arrays: Section
-    tables: Section
-    program: Section
+    arrays: Any
+    later_arrays: Any
+    tables: Any
+    program: Any
     """The program, the values that are known early, then for later: missing fields, and constants."""
 
 
@@ -72,11 +70,13 @@ class _Recipes:
     def __init__(self, origins: Origins, begin: int) -> None:
         self._origins, self._found = origins, dict[int, tuple[Callable[..., Array], tuple[Any, ...]]]()
         self._uses: dict[int, set[int]] = {}
+        self._shared: dict[int, Any] = {}
+        """What recipes refer to that holds no array, by id."""
         before, number = set(origins.referred), begin
         while number < len(origins.arrays):
             self._found[number] = origins.recipe(origins.arrays[number])
             origins.referred.clear()
-            RecipeWriter(io.BytesIO(), origins).dump(self._found[number])  # may add arrays
+            RecipeWriter(io.BytesIO(), origins, self._shared).dump(self._found[number])  # may add arrays
             self._uses[number] = set(origins.referred)
             before |= origins.referred
             number += 1
@@ -92,12 +92,11 @@ class _Recipes:
             last.update(dict.fromkeys(self._uses[number] - held, number))
         file = io.BytesIO()
         writer = RecipeWriter(file, self._origins)
-        writer.dump(len(order))
+        writer.dump((len(order), list(self._shared.values())))
+        writer.fast = True  # from here on the memo, which would keep arrays alive in the reader, does not grow
         for number in order:
             over = [other for other in sorted(self._uses[number]) if last.get(other) == number]
             writer.dump((number, *self._found[number], over))
-            if over:  # the memo holds what refers to them
-                writer.clear_memo()
         return file.getvalue()
 
 
@@ -125,35 +124,29 @@ def read(sections: Sections, objects: Mapping[str, Any], loader: Loader, replay:
     """
     later = Later()
     with _without_collector(), replaying(replay):
-        kept, lasting, again = Reader(sections.uses, {}).load()
+        kept, lasting, again = Reader(sections.uses.open(), {}).load()
         arrays, names = Arrays(loader, lasting, again), {**objects, NEW_PARTIAL: later.partial.new}
-        _read_arrays(sections.arrays, names, arrays)
-        reader = Reader(sections.program, names, arrays, later.partial.objects)
+        _read_arrays(sections.arrays.open(), names, arrays)
+        file = sections.program.open()
+        reader = Reader(file, names, arrays, later.partial.objects)
         made = reader.load()
         later.partial.know_values(reader.load())
         names.update((f"{READ_AGAIN}{k}", again) for k, again in arrays.finish(kept).items())
-    left = bytes(sections.later_arrays), bytes(sections.tables)
+    sections.program.leave_rest(file)
+    left = bytes(sections.later_arrays), bytes(sections.tables)  # copies, so that the rest of the entry is freed
     later.read_by(partial(_read_later, *left, reader, names, arrays, later.partial, replay))
     return (made, later), arrays.nanoseconds
 
 
-def _read_arrays(data: Section, names: Mapping[str, Any], arrays: Arrays) -> None:
+def _read_arrays(file: io.BytesIO, names: Mapping[str, Any], arrays: Arrays) -> None:
     """Create arrays, and put them into `arrays`."""
-    file = io.BytesIO(data)
     reader = Reader(file, names, arrays)
-    for _ in range(reader.load()):
-        over = _make(reader, arrays)
-        if over:
-            arrays.forget(over)
-            reader = Reader(file, names, arrays)
-
-
-def _make(reader: Reader, arrays: Arrays) -> list[int]:
-    """Create an array. Return the numbers of those that nothing needs any more."""
-    number, function, arguments, over = reader.load()
-    arrays.make(number, function, arguments)
-    numbers: list[int] = over
-    return numbers
+    count, _ = reader.load()  # the second part is in the memo from now on
+    for _ in range(count):
+        number, function, arguments, over = reader.load()
+        arrays.make(number, function, arguments)
+        del function, arguments
+        arrays.forget(over)
 
 
 def _read_later(
@@ -167,7 +160,7 @@ def _read_later(
 ) -> None:
     """Set all missing fields."""
     with _without_collector(), replaying(replay):
-        _read_arrays(later_arrays, names, arrays)
+        _read_arrays(io.BytesIO(later_arrays), names, arrays)
         rows = Reader(tables, names, arrays, waiting.objects).load()
         if not isinstance(rows, Tables):
             raise pickle.UnpicklingError("it has no tables")
