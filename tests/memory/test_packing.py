@@ -112,3 +112,18 @@ def test_very_many_blocks_need_no_table_of_neighbours() -> None:
     alive = np.ones(wide.WIDE, np.int64)
     assert Blocks(alive, 0 * alive, alive).near() is None
     assert Blocks(alive[1:], 0 * alive[1:], alive[1:]).near() is not None
+
+
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_blocks_need_not_compute_again_what_equal_ones_computed(count: int) -> None:
+    rng = np.random.default_rng(count)
+    start = rng.integers(0, 30, count)
+    end, align = start + rng.integers(1, 9, count), np.full(count, 64)
+    blocks = Blocks(np.zeros(count, np.int64), start, end, align)
+    again = Blocks.again(start, end, align.copy(), blocks.computed())
+    sizes = rng.integers(1, 1000, count) * 64
+    order = blocks.of(sizes).by_size()
+    for found, expected in zip(again.of(sizes).first_fit(order), blocks.of(sizes).first_fit(order), strict=True):
+        assert np.array_equal(found, expected)
+    assert (again.n, again.times, again.computed()) == (blocks.n, blocks.times, blocks.computed())
+    assert not (again.start.flags.writeable or again.end.flags.writeable or again.align.flags.writeable)

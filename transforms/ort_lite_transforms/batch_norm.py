@@ -36,9 +36,7 @@ def fuse_conv_batch_norm(
         return Skip(line if isinstance(line, str) else str(found))
     weight, bias = found
     new_bias = (bias * line.slope + line.offset).astype(bias.dtype)
-    return rewriter.replace(
-        norm, channels.rebuilt(rewriter, conv, derive(channels.scale_channels, conv, weight, line.slope), new_bias)
-    )
+    return rewriter.replace(norm, channels.rebuilt(rewriter, conv, channels.scale_channels(conv, weight, line.slope), new_bias))
 
 
 @rule(

@@ -4,6 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
+from ort_lite.memory.recipes import derive
 from ort_lite.transform import Rewriter
 
 
@@ -33,12 +34,17 @@ def channels_of(node: Node, weight: Array) -> int:
 
 
 def scale_channels(node: Node, weight: Array, factors: Array) -> Array:
-    """Weights with which output channel m is `factors[m]` times what it was. O(weights)."""
+    """Weights of a node with which output channel m is `factors[m]` times what it was. O(weights)."""
+    groups = node.attr("group", 1) if node.op_type == "ConvTranspose" else 0
+    return derive(_scale_channels, weight, factors, groups)
+
+
+def _scale_channels(weight: Array, factors: Array, groups: int) -> Array:
+    """Return the scaled weights of a Conv, or those of a ConvTranspose of so many groups."""
     factors = factors.astype(weight.dtype)
     around = (1,) * (weight.ndim - 2)
-    if node.op_type == "Conv":
+    if not groups:
         return np.asarray(weight * factors.reshape(-1, 1, *around))
-    groups = node.attr("group", 1)
     grouped = weight.reshape(groups, -1, *weight.shape[1:])
     return np.asarray((grouped * factors.reshape(groups, 1, -1, *around)).reshape(weight.shape))
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
-from ort_lite.memory.recipes import derive
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 from ort_lite_transforms import channels
 
@@ -30,9 +29,7 @@ def fuse_conv_scale(rewriter: Rewriter, conv: Node, factor: Value, root: Node) -
     wide = factors.astype(np.float64)
     wide = 1 / wide if root.op_type == "Div" else wide
     new_bias = (bias * wide).astype(bias.dtype)
-    return rewriter.replace(
-        root, channels.rebuilt(rewriter, conv, derive(channels.scale_channels, conv, weight, wide), new_bias)
-    )
+    return rewriter.replace(root, channels.rebuilt(rewriter, conv, channels.scale_channels(conv, weight, wide), new_bias))
 
 
 @rule(

@@ -77,17 +77,24 @@ def _evaluate() -> Any:
 class Binder:
     """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads. `compile`: see `Blocks`."""
 
-    def __init__(self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT) -> None:
+    def __init__(
+        self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT, computed: bytes = b""
+    ) -> None:
+        """`computed`: of the blocks of an equal segment."""
         self.segment, self._planner, self._compile = segment, planner, compile
         count = len(segment.starts)
-        self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT), compile)
+        lifetimes, align = (segment.starts, segment.ends), np.full(count, ALIGNMENT)
+        if computed:
+            self._blocks = Blocks.again(*lifetimes, align, computed, compile)
+        else:
+            self._blocks = Blocks(np.zeros(count, np.int64), *lifetimes, align, compile)
         if count:
             self._blocks.near()  # now, as no run waits
         # Where descriptor i begins, in bytes from the first.
         self._descriptor_bytes = segment.descriptor_starts * 8
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Binder, (self.segment, self._planner, self._compile)
+        return Binder, (self.segment, self._planner, self._compile, self._blocks.computed())
 
     def bind(self, values: Sequence[int]) -> Bound:
         """`values` of the segment's leaves, in order. Raises NodeFailure where a requirement fails."""
