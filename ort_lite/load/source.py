@@ -2,7 +2,8 @@
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
 from typing import Any, BinaryIO, cast
 
 from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
@@ -10,23 +11,12 @@ from ort_lite.load.file_place import read_span
 from ort_lite.load.files import OpenFile, open_file, words
 from ort_lite.load.proto import OUTLINE_FROM, parse, pb
 from ort_lite.load.spans import Backing, ByteSpan
-from ort_lite.load.wire import (
-    EVERY,
-    LARGE,
-    ByteSource,
-    InFile,
-    InMemory,
-    Malformed,
-    Piece,
-    Span,
-    join_pieces,
-    outline_pieces,
-    read_pieces,
-)
+from ort_lite.load.wire import EVERY, LARGE, ByteSource, InFile, InMemory, Malformed, Span, find_spans, read_around
 from ort_lite.native.digest import digest_of
 from ort_lite.record import Record
 
 _SMALL = 2**16  # bytes of a file that is read at once
+_FIRST = 2**12  # bytes by which similar models are found
 _PIECE = 2**24  # bytes to read from a file object at a time
 _LARGEST = 2**31 - 1  # bytes in a message
 
@@ -56,15 +46,17 @@ class ParsedSource(Record):
 
 
 class OutlinedSource(Record):
-    """A model that has not been parsed: `digest` is that of its `pieces`, of which large tensors are none.
+    """A model that has not been parsed: `digest` is that of everything but the contents of its large tensors.
 
     The other fields are as in ParsedSource.
     """
 
     source: ByteSource
-    digest: bytes
-    pieces: list[Piece]
+    first: bytes
     spans: frozenset[Span]
+    digest: bytes
+    searched: bool
+    """True if the tensors were searched for, so that `digest` is the model's."""
     read: Callable[[int, int], ByteSpan]
     path: str | None
     file: OpenFile | None
@@ -81,11 +73,12 @@ class OutlinedSource(Record):
     def parse(self) -> ParsedSource:
         """Return the parsed source. Raises InvalidProtobuf, and Fail if the file cannot be read any more."""
         try:
-            data = join_pieces(self.source, self.pieces)
+            proto, spans = parse(self.source, self.path or "the model", LARGE)
         except OSError as error:
+            if isinstance(error, OrtLiteError):
+                raise
             raise _read_error(self.path or "the model", error) from error
-        proto, _ = parse(InMemory(memoryview(data)), self.path or "the model")
-        return ParsedSource(proto, self.spans, self.read, self.path, self.file)
+        return ParsedSource(proto, spans, self.read, self.path, self.file)
 
 
 def _check(file: OpenFile | None) -> None:
@@ -116,12 +109,19 @@ def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> 
     return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
 
 
-def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview") -> OutlinedSource | None:
+def read_outline(
+    model: "str | os.PathLike[str] | bytes | bytearray | memoryview",
+    known: Callable[[int, bytes], Collection[Span] | None] | None = None,
+) -> OutlinedSource | None:
     """Read a model without its large tensors, which can be read afterwards, and without parsing it.
+
+    `known` may return their positions by the model's size and its first bytes. These need not be true: they are part of the digest,
+    so that it is then no model's. Otherwise they are searched for.
 
     None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
     """
-    path, file, found = None, None, None
+    path, file = None, None
+    spans: Collection[Span] | None = None
     try:
         if isinstance(model, (str, os.PathLike)):
             path = os.fsdecode(model)
@@ -132,15 +132,26 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
         else:
             data = memoryview(cast(Any, model)).cast("B") if file is None else memoryview(file.whole())
             source, read = InMemory(data), _slice(data)
-        found = outline_pieces(source, LARGE)
-        digest = b"" if found is None else digest_of(read_pieces(source, found[0]))
+        first = bytes(source.piece(0, min(_FIRST, source.size)))
+        spans = None if known is None else known(source.size, first)
+        searched = spans is None
+        if searched:
+            spans = find_spans(source)
+        digest = b"" if spans is None else digest_around(source, spans)
     except (OSError, ValueError, TypeError, Malformed):
-        found = None
-    if found is not None:
-        return OutlinedSource(source, digest, *found, read, path, file)
+        spans = None
+    if spans is not None:
+        return OutlinedSource(source, first, frozenset(spans), digest, searched, read, path, file)
     if file is not None:
         file.close()
     return None
+
+
+def digest_around(source: ByteSource, spans: Iterable[Span]) -> bytes:
+    """Return the digest of everything but what is inside of spans. Raises the errors of reading."""
+    ordered = sorted(spans)
+    place = repr((source.size, ordered)).encode()
+    return digest_of(chain((b"%d " % len(place), place), read_around(source, ordered)))
 
 
 def _slice(data: memoryview) -> Callable[[int, int], ByteSpan]:

@@ -15,7 +15,7 @@ from ort_lite.native.checkpoint import checkpoint
 
 Span = tuple[int, int]
 Piece = Span | bytes
-"""Bytes of a model by their begin and end, or others in their place."""
+"""Bytes of a model by their begin and end, or others in the place of some."""
 Buffer = bytes | memoryview
 LARGE = 4096  # bytes from which a tensor counts as large
 EVERY = 1  # bytes from which tensors stay in the caller's buffer
@@ -37,7 +37,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _DEPTH = 64  # nested messages; models have about ten per level of nested graphs
 _BUDGETS = {LARGE: (2**12, 32), EVERY: (2**16, 8)}
 """The budget of fields to visit, by the least size of a tensor: a fixed number, plus one for this many bytes."""
-_PART = 2**16  # bytes to read at a time of an outline
+_PART = 2**16  # bytes to read at a time from around large tensors
 _WINDOW, _BEGINNING = 2**14, 20  # bytes of a file to read at a time; the most bytes of a tag and a length together
 
 
@@ -105,12 +105,20 @@ def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Sp
     None for bytes that only protobuf can judge. `least` is LARGE or EVERY. Raises Malformed for bytes that protobuf would reject,
     and the errors of reading a file.
     """
-    found = outline_pieces(source, least)
-    return None if found is None else (join_pieces(source, found[0]), found[1])
+    found = _walk(source, least)
+    if found is None:
+        return None
+    pieces, spans = found
+    return b"".join([piece if isinstance(piece, bytes) else source.piece(*piece) for piece in pieces]), spans
 
 
-def outline_pieces(source: ByteSource, least: int = LARGE) -> tuple[list[Piece], frozenset[Span]] | None:
-    """Return the same ModelProto as pieces, which are not read."""
+def find_spans(source: ByteSource) -> frozenset[Span] | None:
+    """Return the positions that `outline` returns for LARGE."""
+    found = _walk(source, LARGE)
+    return None if found is None else found[1]
+
+
+def _walk(source: ByteSource, least: int) -> tuple[list[Piece], frozenset[Span]] | None:
     walk = _OutlineWalk(source, least)
     try:
         found = walk.strip(0, source.size, _MODEL, _DEPTH)
@@ -121,20 +129,14 @@ def outline_pieces(source: ByteSource, least: int = LARGE) -> tuple[list[Piece],
     return [(0, source.size)] if found is None else found[0], frozenset(walk.spans)
 
 
-def join_pieces(source: ByteSource, pieces: Iterable[Piece]) -> bytes:
-    """Return the bytes of pieces."""
-    return b"".join([piece if isinstance(piece, bytes) else source.piece(*piece) for piece in pieces])
-
-
-def read_pieces(source: ByteSource, pieces: Iterable[Piece]) -> Iterator[Buffer]:
-    """Yield the bytes of pieces, a few at a time."""
-    for piece in pieces:
-        if isinstance(piece, bytes):
-            yield piece
-            continue
-        for start in range(piece[0], piece[1], _PART):
+def read_around(source: ByteSource, spans: Iterable[Span]) -> Iterator[Buffer]:
+    """Yield all bytes that are outside of spans, a few at a time. Spans are in order, and apart."""
+    at = 0
+    for begin, stop in (*spans, (source.size, source.size)):
+        for start in range(at, begin, _PART):
             checkpoint()
-            yield source.piece(start, min(start + _PART, piece[1]))
+            yield source.piece(start, min(start + _PART, begin))
+        at = stop
 
 
 class _OutlineWalk:
