@@ -23,6 +23,7 @@ from ort_lite.session.prepared.functions import PACKAGES, CodePlace, reduce_cell
 from ort_lite.session.prepared.graphs import GRAPH, NODE, VALUE, Objects
 from ort_lite.session.prepared.later import LATER, set_fields
 from ort_lite.session.prepared.origins import Origins, ReadAgain
+from ort_lite.shapes.expr import Call, Expr, Symbol
 
 if TYPE_CHECKING:
     from ort_lite.session.prepared.loading import Arrays
@@ -54,6 +55,8 @@ _OTHERS = frozenset(
 )
 
 
+_MOST = 1 << 20
+"""Objects of all recipes together: more of them are one object again and again."""
 _FOUND: dict[tuple[str, str], Any] = {}
 """The classes and functions that readers have found: recipes of arrays name the same ones again and again."""
 
@@ -119,12 +122,13 @@ class Writer(pickle.Pickler):
 class RecipeWriter(Writer):
     """Writes what arrays are made of, which is read before the graphs are: a node stands alone, with the types of its values.
 
-    Classes, functions and the places of code are put into `shared`, if there is one, by their ids.
+    Classes, functions, the places of code and the parts of dimensions are put into `shared`, if there is one, by their ids: a memo
+    that does not grow needs them once, since dimensions that share parts would be written without end.
     """
 
     def __init__(self, file: io.BytesIO, origins: Origins, shared: dict[int, Any] | None = None) -> None:
         super().__init__(file, origins)
-        self._shared = {} if shared is None else shared
+        self._shared, self._left = {} if shared is None else shared, _MOST
 
     def persistent_id(self, obj: Any) -> Any:
         """Return the number or name of an object that is stored elsewhere."""
@@ -134,7 +138,10 @@ class RecipeWriter(Writer):
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how to create an object again."""
-        if isinstance(obj, (type, CodePlace)):
+        self._left -= 1
+        if self._left < 0:
+            raise pickle.PicklingError("an array is made of too many objects")
+        if isinstance(obj, (type, CodePlace, Symbol, Call, Expr)):
             self._shared[id(obj)] = obj
         if isinstance(obj, Node):
             names = obj.domain, obj.version, obj.name, obj.overload
