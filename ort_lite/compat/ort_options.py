@@ -42,6 +42,8 @@ class SessionOptions(options.SessionOptions):
     @classmethod
     def of(cls, given: options.SessionOptions | None) -> "SessionOptions":
         """Return a copy of options of any class as an instance of this one; the defaults for None."""
+        if type(given) is cls:
+            return given.copy()
         made = cls()
         if given is not None:
             for name, value in vars(given.copy()).items():

@@ -201,8 +201,8 @@ class SessionOptions(_Checked):
     def copy(self) -> Self:
         """Return a copy. It shares the arrays of initializers and the load cancellation flag."""
         made = type(self).__new__(type(self))
-        for name, value in vars(self).items():
-            setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        checked = vars(self).items()  # by whoever set them
+        vars(made).update({name: dict(value) if isinstance(value, dict) else value for name, value in checked})
         made._session_memory = None
         return made
 
