@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from ort_lite.dtypes import FLOATS, Array, DType, to_numpy, to_onnx
 from ort_lite.graph import Graph, Names, Node, TensorType, Value
 from ort_lite.memory.recipes import derive
+from ort_lite_transforms.halves import widen
 from ort_lite_transforms.schemas import traits
 
 
@@ -117,7 +120,7 @@ def _with(value: Value, dtype: DType) -> TensorType:
 
 
 def _convert(array: Array, dtype: DType) -> Array:
-    return array.astype(to_numpy(dtype))
+    return widen(array) if array.dtype == np.float16 and dtype == "float32" else array.astype(to_numpy(dtype))
 
 
 def _is_cast(node: Node) -> bool:
