@@ -5,7 +5,7 @@ import io
 import pickle
 import weakref
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_arrays_that_nothing_needs_any_more_are_freed_at_once() -> None:
     data, counted = sections._Recipes(origins, 0).pickle({last}), Counted()
     gc.disable()
     try:
-        sections._read_arrays(io.BytesIO(data), {}, counted)  # type: ignore[arg-type]
+        sections._read_arrays(io.BytesIO(data), {}, cast(Any, counted))
     finally:
         gc.enable()
     assert len(counted.alive) == 9

@@ -71,17 +71,17 @@ class Blocks:
         self.lifetimes = born, gone
         self.hints = Hints()
 
-    def computed(self) -> bytes:
-        """Return what was computed from the lifetimes, for `again`."""
+    def dump(self) -> bytes:
+        """Return what was computed from the lifetimes, for `restore`."""
         near = self.near()
         words = [np.array([self.times, near is not None]), self.start, self.end, *(() if near is None else (near,))]
         return np.concatenate(words).astype(np.int64).tobytes()
 
     @classmethod
-    def again(cls, start: Any, end: Any, align: Any, computed: bytes, compile: str = WAIT) -> "Blocks":
-        """Return blocks of the size 0 with these lifetimes, which are not read: `computed` is what such blocks returned."""
+    def restore(cls, start: Any, end: Any, align: Any, dumped: bytes, compile: str = WAIT) -> "Blocks":
+        """Return blocks of the size 0 with these lifetimes, which are not read: `dumped` is what `dump` of such blocks returned."""
         made, n = cls.__new__(cls), len(start)
-        words: Words = np.frombuffer(computed, np.int64)
+        words: Words = np.frombuffer(dumped, np.int64)
         align.flags.writeable = False
         made.n, made._compile, made.size, made.align, made.lifetimes = n, compile, np.zeros(n, np.int64), align, (start, end)
         made.times, made.start, made.end, made.hints = int(words[0]), words[2 : 2 + n], words[2 + n : 2 + 2 * n], Hints()

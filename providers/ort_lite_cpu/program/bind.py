@@ -78,14 +78,14 @@ class Binder:
     """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads. `compile`: see `Blocks`."""
 
     def __init__(
-        self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT, computed: bytes = b""
+        self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT, blocks: bytes = b""
     ) -> None:
-        """`computed`: of the blocks of an equal segment."""
+        """`blocks`: the dumped blocks of an equal segment."""
         self.segment, self._planner, self._compile = segment, planner, compile
         count = len(segment.starts)
         lifetimes, align = (segment.starts, segment.ends), np.full(count, ALIGNMENT)
-        if computed:
-            self._blocks = Blocks.again(*lifetimes, align, computed, compile)
+        if blocks:
+            self._blocks = Blocks.restore(*lifetimes, align, blocks, compile)
         else:
             self._blocks = Blocks(np.zeros(count, np.int64), *lifetimes, align, compile)
         if count:
@@ -94,7 +94,7 @@ class Binder:
         self._descriptor_bytes = segment.descriptor_starts * 8
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Binder, (self.segment, self._planner, self._compile, self._blocks.computed())
+        return Binder, (self.segment, self._planner, self._compile, self._blocks.dump())
 
     def bind(self, values: Sequence[int]) -> Bound:
         """`values` of the segment's leaves, in order. Raises NodeFailure where a requirement fails."""
