@@ -105,6 +105,17 @@ def test_wrong_positions_lead_to_no_program(spans: list[tuple[int, int]]) -> Non
         assert all(map(equal, expected, session(data).run(None, X)))
 
 
+def test_nothing_is_stored_under_a_key_of_wrong_positions(folder: Path) -> None:
+    """Only a damaged entry of that name, which no session writes, leads there."""
+    data = bytes(SOURCE.data)
+    outlines.keep(SIZE, FIRST, frozenset(SPANS[:1]))
+    with patch.object(store, "exists", return_value=True):
+        made = session(data)
+    assert (found(made), stored(made)) == ("no, because there is none", "no, because the positions of its tensors were wrong")
+    assert len(os.listdir(folder)) == 1
+    assert all(map(equal, session(data, prepared="0").run(None, X), made.run(None, X)))
+
+
 @pytest.mark.parametrize(
     "words",
     [[-8, LARGE], [0, SIZE + 1], [LARGE, 0], [0, LARGE - 1], [0, 2 * LARGE, LARGE, 3 * LARGE], [2**62, -(2**62)], [5]],

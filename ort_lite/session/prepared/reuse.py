@@ -72,7 +72,10 @@ def open_program(source: Any, options: SessionOptions, chosen: Selection) -> "Pr
 def source_to_load(program: PreparedProgram, source: Any) -> ModelSource | ParsedSource:
     """Return the source of a model without an entry. Malformed models are read from the beginning, for the error that says why."""
     try:
-        return program.source.parse()
+        parsed = program.source.parse()
+        if parsed.spans != program.source.spans:
+            program.recipes.refusals.append("the positions of its tensors were wrong")
+        return parsed
     except InvalidProtobuf:
         program.source.close()
         result: ModelSource = source
