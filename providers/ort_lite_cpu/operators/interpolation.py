@@ -6,32 +6,19 @@ from typing import Any, NamedTuple
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, imax, imin, like, native, select, shift, span
-from ort_lite.shapes import less, maximum, minimum, product
+from ort_lite.shapes import ceildiv, less, maximum, minimum, product
 from ort_lite.shapes import select as either
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import linear_work
 from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.kernels.resized_planes import HELD, ResizedPlanes, ResizeTables, blend_row, by_strips
+from ort_lite_cpu.kernels.strips import LEAST, strip_lanes
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.coordinates import AxisScale, as_coordinate, floor_of, nearest_of, source_coordinate
 
 FEW = 16
 """Elements behind a column from which on a loop over them pays. With fewer, each has its entry in the table of columns."""
-
-
-class ResizedPlanes(NamedTuple):
-    """The sizes of planes (outer, height, width, inner) and of the resized ones (outer, rows, columns, inner)."""
-
-    outer: int
-    height: int
-    width: int
-    rows: int
-    columns: int
-    inner: int
-    entries: int
-    """The entries of a table of columns: `table_entries`."""
-    room: int
-    """The elements of a part's lines: a row of x, or two of the result's length."""
 
 
 def table_entries(columns: Dim, inner: Dim) -> Dim:
@@ -43,8 +30,8 @@ def table_entries(columns: Dim, inner: Dim) -> Dim:
 @extents(
     x="g.outer * g.height * g.width * g.inner",
     y="g.outer * g.rows * g.columns * g.inner",
-    table="parts * (2 * g.entries + g.rows)",
-    weights="parts * (g.entries + g.rows)",
+    table="parts * (2 * g.entries + g.rows + ceildiv(g.entries, LEAST) + 1)",
+    weights="parts * (g.entries + 2 * g.rows)",
     lines="parts * g.room",
 )
 def interpolate_planes(
@@ -65,30 +52,38 @@ def interpolate_planes(
 ) -> int:
     """y = x, resized along rows and columns, or along rows only if not `wide`.
 
-    The kernel fills table (parts, 2 * entries + rows), weights (parts, entries + rows) and lines (parts, room), and reads them.
+    The kernel fills table (parts, 2 * entries + rows + vectors), weights (parts, entries + 2 * rows) and lines (parts, room), and
+    reads them. Vectors are those of strips, see `by_strips`.
     unchanged: 1 if the positions are those of x. Height and width are positive where rows and columns are: the lowering of Resize.
     """
     size, pitch = g.columns * g.inner, g.width * g.inner
-    table, weights = shift(table, part * (2 * g.entries + g.rows)), shift(weights, part * (g.entries + g.rows))
+    table = shift(table, part * (2 * g.entries + g.rows + (g.entries + LEAST - 1) // LEAST + 1))
+    weights = shift(weights, part * (g.entries + 2 * g.rows))
     lines, lows, fractions = shift(lines, part * g.room), shift(table, 2 * g.entries), shift(weights, g.entries)
     if wide:
         _fill_table(table, weights, g, across, unchanged, how, nearest)
     for r in range(g.rows):
         c = coordinate(r, g.height, g.rows, down, unchanged, how, nearest)
-        lows[r] = imin(imax(floor_of(c), 0), g.height - 1)
-        fractions[r] = like(weights, c - lows[r])
+        low = imin(imax(floor_of(c), 0), g.height - 1)
+        w = like(weights, c - low)
+        put(lows, r, low)
+        put(fractions, r, w)
+        put(fractions, g.rows + r, like(weights, 1) - w)
+    tables = ResizeTables(table, shift(lows, g.rows), weights, lows, fractions, lines)
+    if wide and g.inner < FEW and by_strips(x, y, tables, g, nearest, g.lanes, part, parts):
+        return OK
     even, odd = -1, -1  # the rows of x that the two lines hold
     for row in span(g.outer * g.rows, part, parts):
         low, w = lows[row % g.rows], fractions[row % g.rows]
         first = row // g.rows * g.height + low
         last = first if w == like(w, 0) else first - low + imin(low + 1, g.height - 1)
         if not wide:
-            _rows(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size, nearest)
+            blend_row(shift(x, first * pitch), shift(x, last * pitch), shift(y, row * size), w, size, nearest)
         elif g.rows < g.height:  # few rows of x serve two results
             if nearest != "":
                 _columns(shift(x, first * pitch), shift(y, row * size), table, weights, g, nearest)
             else:
-                _rows(shift(x, first * pitch), shift(x, last * pitch), lines, w, pitch, nearest)
+                blend_row(shift(x, first * pitch), shift(x, last * pitch), lines, w, pitch, nearest)
                 _columns(lines, shift(y, row * size), table, weights, g, nearest)
         else:
             for k in range(first, last + 1):
@@ -98,7 +93,7 @@ def interpolate_planes(
                 if k % 2 == 1 and odd != k:
                     _columns(shift(x, k * pitch), shift(lines, size), table, weights, g, nearest)
                     odd = k
-            _rows(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size, nearest)
+            blend_row(shift(lines, first % 2 * size), shift(lines, last % 2 * size), shift(y, row * size), w, size, nearest)
     return OK
 
 
@@ -138,11 +133,13 @@ def _fill_table(
 def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes, nearest: Static) -> int:
     """line (columns, inner) = x (width, inner), resized. An infinity without weight does not count.
 
-    Nothing that one call puts may be fetched by another: `_rows` stands between them.
+    Nothing that one call puts may be fetched by another: `blend_row` stands between them.
     """
     if g.inner >= FEW:
         for k in range(g.entries):
-            _rows(shift(x, table[k]), shift(x, table[g.entries + k]), shift(line, k * g.inner), weights[k], g.inner, nearest)
+            blend_row(
+                shift(x, table[k]), shift(x, table[g.entries + k]), shift(line, k * g.inner), weights[k], g.inner, nearest
+            )
     elif nearest != "":
         for k in range(g.entries):
             put(line, k, fetch(x, fetch(table, k)))
@@ -154,20 +151,10 @@ def _columns(x: Ptr, line: Ptr, table: Ptr, weights: Ptr, g: ResizedPlanes, near
     return 0
 
 
-def _rows(a: Ptr, b: Ptr, y: Ptr, w: Any, size: int, nearest: Static) -> int:
-    """y (size,) = a * (1 - w) + b * w, or a if the weight is 0."""
-    if nearest != "" or w == like(w, 0):
-        for j in range(size):
-            y[j] = a[j]
-    else:
-        rest = like(w, 1) - w
-        for j in range(size):
-            y[j] = a[j] * rest + b[j] * w
-    return 0
-
-
 COLUMN, SAMPLE, BYTE = 8.0, 0.4, 0.03
 """The nanoseconds of a row or of an entry of the table, of an element that columns are read for, and of a byte of the result."""
+STRIP_COLUMN, STRIP_SAMPLE, STRIP_BYTE = 1.5, 0.08, 0.025
+"""The same for strips. Where columns become so few that elements are gathered after all, an element takes as long as without them."""
 
 
 class ResizedAxes(NamedTuple):
@@ -213,12 +200,17 @@ def _emit(
     op, rules = work.op, work.rules
     outer, height, width, rows, columns, inner = sizes
     nearest = rules["nearest"] if rules["mode"] == "nearest" else ""
-    entries, room = (table_entries(columns, inner), maximum(2 * columns, width) * inner) if wide else (0, 0)
-    cost = linear_work(outer * rows + entries, COLUMN) + linear_work(y.size * itemsize(y.dtype), BYTE)
-    cost += linear_work(outer * minimum(height, rows) * columns * inner, SAMPLE) if wide else 0
-    shapes = (("int64", 2 * entries + rows), ("float32" if nearest else x.dtype, entries + rows), (x.dtype, room))
+    few = not isinstance(inner, int) or inner < FEW
+    lanes = strip_lanes(op.target) if wide and few and x.dtype == "float32" else 0
+    lines = maximum((HELD if lanes else 2) * columns, width) * inner
+    entries, room = (table_entries(columns, inner), lines) if wide else (0, 0)
+    column, sample, byte = (STRIP_COLUMN, STRIP_SAMPLE, STRIP_BYTE) if lanes else (COLUMN, SAMPLE, BYTE)
+    cost = linear_work(outer * rows + entries, column) + linear_work(y.size * itemsize(y.dtype), byte)
+    cost += linear_work(outer * minimum(height, rows) * columns * inner, sample) if wide else 0
+    steps, parts = 2 * entries + rows + ceildiv(entries, LEAST) + 1, entries + 2 * rows
+    shapes = (("int64", steps), ("float32" if nearest else x.dtype, parts), (x.dtype, room))
     scratch = [op.temporary(dtype, (op.options.threads, size)) for dtype, size in shapes]
-    lengths: Any = (*sizes, entries, room)
+    lengths: Any = (*sizes, entries, room, lanes)
     given: dict[str, Any] = {"g": ResizedPlanes(*lengths), "down": down, "across": across, "wide": wide, "nearest": nearest}
     given |= {"how": rules["how"], "unchanged": rules["unchanged"], "slices": 1, "work": cost}
     op.emit(interpolate_planes, [x, y, *scratch], **given)
