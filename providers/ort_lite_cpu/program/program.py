@@ -26,6 +26,7 @@ from ort_lite.native.loader import load_keys
 from ort_lite.native.spec import key_of
 from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.provider.abilities import prepares_calls
+from ort_lite.record import Record
 from ort_lite.shapes import as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
@@ -67,10 +68,20 @@ def machinery(threads: int) -> tuple[Spec, ...]:
     return EXECUTE, *bind.SPECS, *team.specs(threads)
 
 
+class ProgramOrigin(Record, frozen=False, eq=False):
+    """What a program was lowered from, and what may take its place: runs need it only in cases that lowering did not foresee."""
+
+    LATER = frozenset({"source", "restorers", "spare"})
+
+    source: Source
+    restorers: Mapping[Value, Callable[[], Any]]
+    """Functions that make the arrays of constants that were consumed."""
+    spare: Program | None = None
+    """The program with calls, if it was created ahead."""
+
+
 class Program:
     """Callable from many threads at once: all state of a run is in its lease."""
-
-    LATER = frozenset({"source", "_restorers", "_spare"})
 
     def __init__(
         self,
@@ -81,7 +92,7 @@ class Program:
         options: CPUOptions,
         bodies: Mapping[Graph, Body],
     ) -> None:
-        self.source = Source(tuple(nodes), tuple([value for value, _ in inputs]), tuple(outputs), bodies, options)
+        source = Source(tuple(nodes), tuple([value for value, _ in inputs]), tuple(outputs), bodies, options)
         self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(Values(_rename(inputs), rules, options, bodies, Program))
         self.lowered = lowering.run(nodes, outputs)
@@ -100,15 +111,19 @@ class Program:
         team.TEAM.retry()
         self.pool: ScratchPool[RunContext] = ScratchPool(RunContext) if options.pool is None else options.pool
         self._checked: BoundedCache[Any, Program | None] = BoundedCache(BOUND_LIMIT)
-        self._spare: Program | None = None
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
         self.aliases = find_aliases(self.steps, len(inputs), self.output_places)
         self.growths = find_growths(self.steps, self.lowered, len(inputs), self.output_places)
-        self._restorers = _restorers(nodes, self.lowered, self.steps)
+        self.origin = ProgramOrigin(source, _restorers(nodes, self.lowered, self.steps))
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
+
+    @property
+    def source(self) -> Source:
+        """The nodes that the program was lowered from."""
+        return self.origin.source
 
     def prepare_calls(self) -> None:
         """Create the program with calls, and those of the bodies that it calls, for the run in which a body is not as foreseen.
@@ -120,7 +135,7 @@ class Program:
         if not any(inlined):
             return
         with suppress(OrtLiteError, MemoryError):
-            self._spare = self._calling()
+            self.origin.spare = self._calling()
             prepare_bodies(self.source.bodies)
         for source, before in zip(sources, inlined, strict=True):
             source.inlined = before
@@ -137,7 +152,8 @@ class Program:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Load the kernels, and fill in the addresses of kernels and constants."""
         keys, used = state.pop("kernels")
-        vars(self).update(state)
+        for name, value in state.items():  # one by one, since Python reads attributes of a replaced dictionary more slowly
+            setattr(self, name, value)
         self._checked = BoundedCache(BOUND_LIMIT)
         if self.pool is None:
             self.pool = ScratchPool(RunContext)
@@ -167,11 +183,11 @@ class Program:
     @property
     def absorbed(self) -> Sequence[Value]:
         """Large constants that nothing reads but what they were packed to. A program for other shapes is lowered from them again."""
-        return list(self._restorers)
+        return list(self.origin.restorers)
 
     def restorer(self, value: Value) -> Callable[[], Any]:
         """Return a function that makes the array of a consumed constant."""
-        return self._restorers[value]
+        return self.origin.restorers[value]
 
     def unread(self, constants: Iterable[Value]) -> Sequence[Value]:
         """Return the large constants that no run reads again.
@@ -416,7 +432,7 @@ class Program:
         """The same, whose bodies are called: for whatever comes."""
         known = self._checked.get(_WITH_CALLS)
         if known is None:
-            made = self._spare or self._calling()
+            made = self.origin.spare or self._calling()
             known = self._checked.keep(_WITH_CALLS, made) or made
         return known
 
