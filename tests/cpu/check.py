@@ -79,7 +79,7 @@ def op_program(
     inference.node(node)
     for result in results:
         result.type = inference.of(result).type
-    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1, SLICE=0):  # whatever has work to share is shared, however small
+    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1, PART_GRAIN=0):  # whatever has work to share is shared, however small
         pins = (("node", pin),) if pin else ()
         options = CPUOptions(threads=threads, steps=frozenset(HALVES if steps else ()), pins=pins)
         return Program([node], feeds, results, rules(), options, {})
@@ -104,7 +104,7 @@ def text_program(
             value.constant = constants[value.name]
         else:
             feeds.append((value, Info(value.type)))
-    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1, SLICE=0):
+    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1, PART_GRAIN=0):
         return Program(list(graph), feeds, graph.outputs, rules(), options, {})
 
 

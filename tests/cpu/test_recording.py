@@ -68,7 +68,7 @@ def test_the_events_add_up_to_the_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "threads", "parts"), [(1, 2, "2"), (16, 2, "2"), (512, 1, "1"), (512, 2, "8"), (512, 3, "12"), (2048, 20, "48")]
+    ("rows", "threads", "parts"), [(1, 2, "2"), (16, 2, "2"), (512, 1, "1"), (512, 2, "8"), (512, 3, "12"), (2048, 20, "40")]
 )
 def test_large_products_have_several_parts_for_each_thread(tmp_path: Path, rows: int, threads: int, parts: str) -> None:
     w = onnx.numpy_helper.from_array(np.full((512, 512), 0.1, np.float32), "w")

@@ -266,7 +266,7 @@ def guarded() -> Iterator[None]:
             (program, "SegmentRun", GuardedRun),
             (segment, "GRAIN", 1),
             (segment, "ROUND_GRAIN", 1),
-            (segment, "SLICE", 0),
+            (segment, "PART_GRAIN", 0),
             (bind, "ALIGNMENT", 1),
             (once, "address_of", kernels.address_of),
             (once, "_entry", kernels.call),

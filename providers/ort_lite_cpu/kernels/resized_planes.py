@@ -10,7 +10,7 @@ BAND = 8192
 FEW_ROWS, SOME_ROWS = 4, 12
 """The fewest rows of a band, and those that it has if rows of y are long, and those of x short."""
 LONG, FAR = 128, 1 << 19
-"""Rows of LONG elements are written one after the other where they become twice as many, or any more and y has FAR elements.
+"""Rows of LONG elements are written one after the other where they become twice as many, or at least as many if y has FAR elements.
 
 A CPU prefetches no memory of which each strip writes a part, a row apart.
 """
@@ -36,7 +36,7 @@ class ResizedPlanes(NamedTuple):
 
 
 class ResizeTables(NamedTuple):
-    """What the rows and columns of planes are made of."""
+    """Tables of the rows and columns of resized planes."""
 
     elements: Ptr
     """(2, entries): the elements of a row between which each entry lies."""

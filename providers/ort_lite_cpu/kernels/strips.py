@@ -27,7 +27,7 @@ class StripColumns(NamedTuple):
 
     elements: Ptr
     weights: Ptr
-    """Those of the second element."""
+    """The weight of the second element for each column."""
     bases: Ptr
     """For each vector, the element with which its windows begin."""
     left: int
@@ -90,7 +90,9 @@ class _Columns(Vectors):
         """Return the elements of the columns, counted from that with which the windows begin."""
         kind = self.ir.VectorType(self.ir.IntType(64), self.lanes)
         address = self.builder.bitcast(elements, kind.as_pointer())
-        held = self.masked_load(address, kind, 8, self.stored) if self.stored else self.builder.load(address, align=8)
+        held = (
+            self.masked_load(address, kind, 8, self.stored) if self.stored is not None else self.builder.load(address, align=8)
+        )
         return self.builder.trunc(self.builder.sub(held, self._splat(self.base, kind)), self.offset_type)
 
     def read(self, row: Any) -> list[Any]:

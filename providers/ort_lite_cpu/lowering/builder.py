@@ -54,7 +54,7 @@ class Builder:
     """The tensors and instructions of a program; it knows nothing of values and their shapes."""
 
     def __init__(self, threads: int, kernels: Kernels) -> None:
-        """`threads`: of a run."""
+        """`threads`: the threads of a run."""
         self._operand_check, self._threads = OperandCheck(), threads
         self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE

@@ -46,12 +46,12 @@ ROOM = -1
 SERIAL = 0
 """Slices of a kernel that has one part, however much work that is."""
 SLICES = 4
-"""Parts for each of several threads, of an instruction that takes long: a thread that is late leaves some of its parts to others."""
+"""The most parts for each of several threads, of an instruction that takes long: a thread that is late leaves some to others."""
 
 
 def most_parts(threads: int, slices: int = SLICES) -> int:
-    """Return the most parts of an instruction that has up to `slices` for each thread."""
-    return 1 if threads == 1 or slices == SERIAL else max(min(threads * slices, MAX_PARTS), threads)
+    """Return the most parts of an instruction: up to `slices` for each thread, as many for one as for another."""
+    return 1 if threads == 1 or slices == SERIAL else threads * max(min(slices, MAX_PARTS // threads), 1)
 
 
 class SymbolSource(Record):

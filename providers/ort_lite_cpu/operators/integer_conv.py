@@ -273,11 +273,18 @@ def _pack_lines(case: IntegerConv, source: Array, w: Array) -> Packed:
     op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
     assert tile is not None
     filters = derive(np.reshape, w, (w.shape[0], w.shape[1], -1, w.shape[-1]))
-    panels = op.pack(source, f"lines {tile.columns} {tile.quads} {form}", lambda: integer_convolution.line_quads(filters, tile))
-    summed = filters.sum((1, 2, 3), dtype=np.int32)
-    key = f"lines {tile.columns} {tile.quads} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
-    terms = op.pack(source, key, lambda: byte_tile.column_terms(summed, tile, case.bias))
-    return Packed(panels, None, terms, addends=case.bias is not None, tile=tile)
+    key = f"lines {tile.columns} {tile.quads} {form}"
+    return _with_terms(case, source, w, op.pack(source, key, lambda: integer_convolution.line_quads(filters, tile)))
+
+
+def _with_terms(case: IntegerConv, source: Array, w: Array, panels: Tensor) -> Packed:
+    """Return the packed weight with the sums of its filters and the bias."""
+    op, tile, bias, form = case.op, case.tile, case.bias, _text(case.op, case.zero_w)
+    assert tile is not None
+    sums = w.reshape(len(w), -1).sum(1, dtype=np.int32)
+    key = f"terms {tile.columns} {form} {None if bias is None else bias.tobytes()!r}"
+    terms = op.pack(source, key, lambda: byte_tile.column_terms(sums, tile, bias))
+    return Packed(panels, None, terms, addends=bias is not None, tile=tile)
 
 
 def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
@@ -310,11 +317,8 @@ def _pack_winograd(case: IntegerConv, source: Array, w: Array) -> Packed:
     """Return the weight as `integer_winograd` reads it."""
     op, tile, form = case.op, case.tile, _text(case.op, case.zero_w)
     assert tile is not None
-    panels = op.pack(source, f"planes {tile.columns} {form}", lambda: integer_winograd.filter_planes(w, tile))
-    summed = w.sum((1, 2, 3), dtype=np.int32)
-    key = f"planes {tile.columns} {form} terms {None if case.bias is None else case.bias.tobytes()!r}"
-    terms = op.pack(source, key, lambda: byte_tile.column_terms(summed, tile, case.bias))
-    return Packed(panels, None, terms, addends=case.bias is not None, tile=tile)
+    key = f"planes {tile.columns} {form}"
+    return _with_terms(case, source, w, op.pack(source, key, lambda: integer_winograd.filter_planes(w, tile)))
 
 
 def _emit_winograd(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:

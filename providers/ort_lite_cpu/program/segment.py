@@ -38,7 +38,7 @@ GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
 ROUND_GRAIN = 600
 """The same for each of several rounds: threads that have just ended one are awake for the next."""
-SLICE = 25_000
+PART_GRAIN = 25_000
 """The fewest nanoseconds of work for each part where threads have several."""
 
 
@@ -460,7 +460,7 @@ class _Assembler:
             return self.code.slot(1)
         least = instruction.rounds * ROUND_GRAIN if instruction.rounds != 1 else GRAIN
         most = most_parts(self.threads, instruction.slices)
-        shared = select(less(instruction.work, instruction.rounds * most * SLICE), self.threads, most)
+        shared = select(less(instruction.work, instruction.rounds * most * PART_GRAIN), self.threads, most)
         return self.code.slot(select(less(instruction.work, least), 1, shared))
 
 

@@ -1,7 +1,7 @@
 """The native half of the thread team: how parts of an instruction are published, taken and waited for.
 
 The leader publishes one word, `sequence << 48 | mask of parts not yet taken`, and everybody takes parts by
-compare-and-swap, first those of his own range, whose data are in his cache, then those of others. The leader waits only for
+compare-and-swap, first those of its own range, whose data are in its cache, then those of others. The leader waits only for
 parts that somebody holds, so a worker that is late, asleep or descheduled delays nobody for longer than a part.
 """
 

@@ -1,4 +1,4 @@
-"""3x3 convolutions of bytes by Winograd's algorithm in integers: its sums are those of the definition, and it is taken where faster."""
+"""3x3 convolutions of bytes by Winograd's algorithm in integers: its sums are those of the definition, and it is used where faster."""
 
 from typing import Any
 
@@ -19,6 +19,15 @@ from tests.cpu.ort import ort_op
 
 Shape = tuple[int, ...]
 PADDED: dict[str, Any] = {"pads": [1, 1, 1, 1]}
+INPUT_TRANSFORM = [
+    [4, 0, -5, 0, 1, 0],
+    [0, -4, -4, 1, 1, 0],
+    [0, 4, -4, -1, 1, 0],
+    [0, -2, -1, 2, 1, 0],
+    [0, 2, -1, -2, 1, 0],
+    [0, 4, 0, -5, 0, 1],
+]
+"""B' of F(4x4, 3x3)."""
 CASES: list[tuple[Shape, int, dict[str, Any]]] = [
     ((1, 64, 8, 8), 64, PADDED),
     ((2, 33, 7, 10), 70, PADDED),
@@ -35,7 +44,7 @@ CASES: list[tuple[Shape, int, dict[str, Any]]] = [
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Winograd's algorithm wherever it can be used."""
     if not (host().has_vnni and host().has(integer_winograd.NEEDS)) or host().has_tiles:
-        pytest.skip("no products of 16 bits that are added in one instruction, or tiles are faster")
+        pytest.skip("no products of 16 bits that are added in one instruction, or tiles are used")
     monkeypatch.setattr(costs, "work_of_winograd", lambda numbers, tile: -1.0)
 
 
@@ -78,11 +87,12 @@ def test_the_largest_numbers_fit(weight: int) -> None:
     channels = ((1 << 25) - 1) // (255 * 9 * abs(weight))
     w = np.full((2, channels, 3, 3), weight, np.int8)
     w[1, :, ::2], w[1, :, :, ::2] = -w[1, :, ::2] - 1, -w[1, :, :, ::2] - 1
-    images = [np.full((12, 12), 255), *(255 * ((np.indices((12, 12)) // step).sum(0) % 2) for step in (1, 2, 3))]
-    for image in images:
-        x = np.broadcast_to(image.astype(np.uint8), (1, channels, 12, 12)).copy()
-        assert "integer_winograd" in kernels([x, w], [1])
-        np.testing.assert_array_equal(run_op("ConvInteger", [x, w], {}, opset=10, constants=[1], fixed=True)[0], conv(x, w)[0])
+    rows = np.array(INPUT_TRANSFORM)
+    assert 255 * np.einsum("ik,jl->ijkl", rows, rows).clip(0).sum((2, 3)).max() == 17340
+    patterns = [sign * np.multiply.outer(rows[i], rows[j]) > 0 for i in range(6) for j in range(6) for sign in (1, -1)]
+    x = np.broadcast_to((255 * np.stack(patterns)).astype(np.uint8)[:, None], (len(patterns), channels, 6, 6)).copy()
+    assert "integer_winograd" in kernels([x, w], [1])
+    np.testing.assert_array_equal(run_op("ConvInteger", [x, w], {}, opset=10, constants=[1], fixed=True)[0], conv(x, w)[0])
 
 
 @pytest.mark.usefixtures("always")
@@ -100,8 +110,32 @@ def test_sums_that_do_not_fit_are_computed_directly() -> None:
 def test_other_convolutions_are_computed_directly(attributes: dict[str, Any]) -> None:
     x, w = full((1, 8, 9, 9), "uint8"), full((8, 8 // attributes.get("group", 1), 3, 3), "int8")
     assert "integer_winograd" not in kernels([x, w], [1], **attributes)
+
+
+@pytest.mark.usefixtures("always")
+def test_windows_of_three_by_three_have_winograd() -> None:
+    x = full((1, 8, 9, 9), "uint8")
     assert "integer_winograd" not in kernels([x, full((8, 8, 3, 5), "int8")], [1])
     assert "integer_winograd" in kernels([x, full((8, 8, 3, 3), "int8")], [1])
+
+
+@pytest.mark.usefixtures("always")
+def test_images_may_have_a_third_axis_of_one() -> None:
+    x, w = full((1, 64, 1, 28, 28), "uint8"), full((64, 64, 1, 3, 3), "int8")
+    inputs, attributes = [x, w, np.array(77, np.uint8), np.array(0, np.int8)], {"pads": [0, 1, 1, 0, 1, 1]}
+    assert "integer_winograd" in kernels(inputs, [1, 3], **attributes)
+    got = run_op("ConvInteger", inputs, attributes, opset=10, constants=[1, 3], fixed=True)
+    expected = conv(x[:, :, 0], w[:, :, 0], *inputs[2:], **PADDED)
+    np.testing.assert_array_equal(got[0][:, :, 0], expected[0])
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("batch", [0, 1, 5])
+def test_the_batch_may_be_open(batch: int) -> None:
+    inputs = [full((batch, 16, 9, 11), "int8"), full((33, 16, 3, 3), "int8"), np.array(7, np.int8), np.array(0, np.int8)]
+    expected = conv(*inputs, **PADDED) if batch else [np.zeros((0, 33, 9, 11), np.int32)]
+    got = run_op("ConvInteger", inputs, PADDED, opset=10, constants=[1, 3], threads=3)
+    np.testing.assert_array_equal(got[0], expected[0])
 
 
 @pytest.mark.usefixtures("always")

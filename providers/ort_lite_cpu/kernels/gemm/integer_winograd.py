@@ -3,7 +3,7 @@
 A tile of 4x4 outputs sees 6x6 inputs. Both sides are transformed to 36 numbers, the planes, in which the convolution is a product. With
 the points 0, 1, -1, 2, -2 and infinity, and without the fractions of the usual transforms, all numbers are integers:
 
-- An input of 0 to 255 becomes one of at most 12750, a weight of -128 to 127 one of at most 6272: both fit 16 bits.
+- An input of 0 to 255 becomes one of at most 17340, a weight of -128 to 127 one of at most 6272: both fit 16 bits.
 - Their products are added up modulo 2 ** 32, which loses nothing that counts: the last transform gives 36 * 2 ** s times the output, s
   being 0 to 4. The output itself follows by the inverse of 9 modulo 2 ** 32 and a shift, if it is below 2 ** 25. `fits` says so for a
   weight, whatever the image.
