@@ -2,8 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Collection, Iterable
-from itertools import chain
+from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
@@ -11,12 +10,9 @@ from ort_lite.load.file_place import read_span
 from ort_lite.load.files import OpenFile, open_file, words
 from ort_lite.load.proto import OUTLINE_FROM, parse, pb
 from ort_lite.load.spans import Backing, ByteSpan
-from ort_lite.load.wire import EVERY, LARGE, ByteSource, InFile, InMemory, Malformed, Span, find_spans, read_around
-from ort_lite.native.digest import digest_of
+from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Malformed, Span, outline
 from ort_lite.record import Record
 
-_SMALL = 2**16  # bytes of a file that is read at once
-_FIRST = 2**12  # bytes by which similar models are found
 _PIECE = 2**24  # bytes to read from a file object at a time
 _LARGEST = 2**31 - 1  # bytes in a message
 
@@ -46,17 +42,10 @@ class ParsedSource(Record):
 
 
 class OutlinedSource(Record):
-    """A model that has not been parsed: `digest` is that of everything but the contents of its large tensors.
+    """A model that has not been parsed: `data` are its bytes without its large tensors. The other fields are as in ParsedSource."""
 
-    The other fields are as in ParsedSource.
-    """
-
-    source: ByteSource
-    first: bytes
+    data: bytes
     spans: frozenset[Span]
-    digest: bytes
-    searched: bool
-    """True if the tensors were searched for, so that `digest` is the model's."""
     read: Callable[[int, int], ByteSpan]
     path: str | None
     file: OpenFile | None
@@ -71,14 +60,9 @@ class OutlinedSource(Record):
         _check(self.file)
 
     def parse(self) -> ParsedSource:
-        """Return the parsed source. Raises InvalidProtobuf, and Fail if the file cannot be read any more."""
-        try:
-            proto, spans = parse(self.source, self.path or "the model", LARGE)
-        except OSError as error:
-            if isinstance(error, OrtLiteError):
-                raise
-            raise _read_error(self.path or "the model", error) from error
-        return ParsedSource(proto, spans, self.read, self.path, self.file)
+        """Return the parsed source. Raises InvalidProtobuf."""
+        proto, _ = parse(InMemory(memoryview(self.data)), self.path or "the model")
+        return ParsedSource(proto, self.spans, self.read, self.path, self.file)
 
 
 def _check(file: OpenFile | None) -> None:
@@ -109,53 +93,34 @@ def read_source(model: "ModelSource | ParsedSource", in_place: bool = False) -> 
     return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
 
 
-def read_outline(
-    model: "str | os.PathLike[str] | bytes | bytearray | memoryview",
-    known: Callable[[int, bytes], Collection[Span] | None] | None = None,
-) -> OutlinedSource | None:
+def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview") -> OutlinedSource | None:
     """Read a model without its large tensors, which can be read afterwards, and without parsing it.
-
-    `known` may return their positions by the model's size and its first bytes. These need not be true: they are part of the digest,
-    so that it is then no model's. Otherwise they are searched for.
 
     None for what `read_source` must judge: a model that cannot be read, or that only protobuf understands.
     """
-    path, file = None, None
-    spans: Collection[Span] | None = None
+    path, file, given = None, None, cast(Any, model)
     try:
         if isinstance(model, (str, os.PathLike)):
             path = os.fsdecode(model)
             file = open_file(path)
-        if file is not None and file.size >= _SMALL:
-            source: InFile | InMemory = InFile(file.size, file.read)
-            read = _reader(file, file.path)
-        else:
-            data = memoryview(cast(Any, model)).cast("B") if file is None else memoryview(file.whole())
-            source, read = InMemory(data), _slice(data)
-        first = bytes(source.piece(0, min(_FIRST, source.size)))
-        spans = None if known is None else known(source.size, first)
-        searched = spans is None
-        if searched:
-            spans = find_spans(source)
-        digest = b"" if spans is None else digest_around(source, spans)
+            if file.size < OUTLINE_FROM:
+                with file:
+                    given, file = file.whole(), None
+        if file is not None:
+            found = outline(InFile(file.size, file.read), LARGE)
+            if found is not None:
+                return OutlinedSource(*found, _reader(file, file.path), path, file)
+            file.close()
+            return None
+        data = memoryview(given).cast("B")
+        found = outline(InMemory(data), LARGE)
     except (OSError, ValueError, TypeError, Malformed):
-        spans = None
-    if spans is not None:
-        return OutlinedSource(source, first, frozenset(spans), digest, searched, read, path, file)
-    if file is not None:
-        file.close()
-    return None
-
-
-def digest_around(source: ByteSource, spans: Iterable[Span]) -> bytes:
-    """Return the digest of everything but what is inside of spans. Raises the errors of reading."""
-    ordered = sorted(spans)
-    place = repr((source.size, ordered)).encode()
-    return digest_of(chain((b"%d " % len(place), place), read_around(source, ordered)))
-
-
-def _slice(data: memoryview) -> Callable[[int, int], ByteSpan]:
-    return lambda begin, end: ByteSpan.of_bytes(data[begin:end])
+        if file is not None:
+            file.close()
+        return None
+    if found is None:
+        return None
+    return OutlinedSource(*found, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path, None)
 
 
 def _read_stream(stream: Any) -> Any:
@@ -183,7 +148,7 @@ def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str
     if in_place:
         lender = Backing(data)
         return ParsedSource(proto, spans, lambda begin, end: lender.lend(begin, end - begin), path)
-    return ParsedSource(proto, spans, _slice(data), path)
+    return ParsedSource(proto, spans, lambda begin, end: ByteSpan.of_bytes(data[begin:end]), path)
 
 
 def _read_path(path: str) -> ParsedSource:

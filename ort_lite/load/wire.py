@@ -8,14 +8,12 @@ It visits at most one field per 32 bytes and leaves a model with more fields to 
 megabyte at most. Bytes that cannot be a message are rejected at the first field that shows it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ort_lite.native.checkpoint import checkpoint
 
 Span = tuple[int, int]
-Piece = Span | bytes
-"""Bytes of a model by their begin and end, or others in the place of some."""
 Buffer = bytes | memoryview
 LARGE = 4096  # bytes from which a tensor counts as large
 EVERY = 1  # bytes from which tensors stay in the caller's buffer
@@ -37,7 +35,6 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _DEPTH = 64  # nested messages; models have about ten per level of nested graphs
 _BUDGETS = {LARGE: (2**12, 32), EVERY: (2**16, 8)}
 """The budget of fields to visit, by the least size of a tensor: a fixed number, plus one for this many bytes."""
-_PART = 2**16  # bytes to read at a time from around large tensors
 _WINDOW, _BEGINNING = 2**14, 20  # bytes of a file to read at a time; the most bytes of a tag and a length together
 
 
@@ -105,38 +102,13 @@ def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Sp
     None for bytes that only protobuf can judge. `least` is LARGE or EVERY. Raises Malformed for bytes that protobuf would reject,
     and the errors of reading a file.
     """
-    found = _walk(source, least)
-    if found is None:
-        return None
-    pieces, spans = found
-    return b"".join([piece if isinstance(piece, bytes) else source.piece(*piece) for piece in pieces]), spans
-
-
-def find_spans(source: ByteSource) -> frozenset[Span] | None:
-    """Return the positions that `outline` returns for LARGE."""
-    found = _walk(source, LARGE)
-    return None if found is None else found[1]
-
-
-def _walk(source: ByteSource, least: int) -> tuple[list[Piece], frozenset[Span]] | None:
     walk = _OutlineWalk(source, least)
     try:
-        found = walk.strip(0, source.size, _MODEL, _DEPTH)
+        return walk.strip(0, source.size, _MODEL, _DEPTH), frozenset(walk.spans)
     except _Unusual:
         return None
     except IndexError:
         raise Malformed from None
-    return [(0, source.size)] if found is None else found[0], frozenset(walk.spans)
-
-
-def read_around(source: ByteSource, spans: Iterable[Span]) -> Iterator[Buffer]:
-    """Yield all bytes that are outside of spans, a few at a time. Spans are in order, and apart."""
-    at = 0
-    for begin, stop in (*spans, (source.size, source.size)):
-        for start in range(at, begin, _PART):
-            checkpoint()
-            yield source.piece(start, min(start + _PART, begin))
-        at = stop
 
 
 class _OutlineWalk:
@@ -148,35 +120,31 @@ class _OutlineWalk:
         free, bytes_a_field = _BUDGETS[least]
         self._left = free + source.size // bytes_a_field
 
-    def strip(self, start: int, end: int, message: int, depth: int) -> tuple[list[Piece], int] | None:
-        """Return the message without its tensors, and its size; None if it has none."""
+    def strip(self, start: int, end: int, message: int, depth: int) -> bytes:
+        """Return the message without its tensors."""
         if not depth:
             raise _Unusual
-        nested, kept, raw, size = _NESTED[message], start, 0, end - start
-        pieces: list[Piece] = []
+        nested, kept, raw = _NESTED[message], start, 0
+        pieces: list[Buffer] = []
         for number, at, begin, stop in self._fields(start, end):
             if not self._left & 63:
                 checkpoint()
-            head: bytes = b""
-            inner: tuple[list[Piece], int] | None = None
+            replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1
                 if raw > 1 or number == _SEGMENT:  # protobuf decides which of two counts; a segment is not ours
                     raise _Unusual
                 if stop - begin >= self._least:
                     self.spans.add((begin, stop))
-                    segment = _varint_field(1, begin) + _varint_field(2, stop)
-                    head, inner = _header(_SEGMENT, len(segment)) + segment, ([], 0)
+                    replaced = _field(_SEGMENT, _varint_field(1, begin) + _varint_field(2, stop))
             elif (
                 number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin))
             ):
-                inner = self.strip(begin, stop, nested[number], depth - 1)
-                head = b"" if inner is None else _header(number, inner[1])
-            if inner is not None:
-                pieces += [(kept, at), head, *inner[0]]
-                size += len(head) + inner[1] - (stop - at)
+                replaced = _field(number, self.strip(begin, stop, nested[number], depth - 1))
+            if replaced:
+                pieces += [self._source.piece(kept, at), replaced]
                 kept = stop
-        return ([*pieces, (kept, end)], size) if pieces else None
+        return b"".join([*pieces, self._source.piece(kept, end)])
 
     def _is_list(self, begin: int) -> bool:
         """Return True if an attribute is a list of numbers or strings, perhaps millions, by the field after its name."""
@@ -261,5 +229,5 @@ def _varint_field(number: int, value: int) -> bytes:
     return _to_varint(number << 3 | _VARINT) + _to_varint(value)
 
 
-def _header(number: int, size: int) -> bytes:
-    return _to_varint(number << 3 | _BYTES) + _to_varint(size)
+def _field(number: int, payload: bytes) -> bytes:
+    return _to_varint(number << 3 | _BYTES) + _to_varint(len(payload)) + payload

@@ -33,12 +33,6 @@ def read(key: str) -> bytes | None:
     return cache.read(folder, key) if folder else None
 
 
-def exists(key: str) -> bool:
-    """Return True if there is an entry, which may be damaged."""
-    folder = directory()
-    return bool(folder) and os.path.exists(os.path.join(folder, key))
-
-
 def write(key: str, body: bytes) -> bool:
     """Store an entry and make room for it. Return False if it is not stored: it is too large, or the folder cannot be used."""
     folder = directory()

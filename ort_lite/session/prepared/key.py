@@ -25,7 +25,7 @@ DISTRIBUTIONS = frozenset({"google_re2", "llvmlite", "ml_dtypes", "numba", "nump
 
 
 def key_of(outline: bytes, options: SessionOptions, provider: str, code: bytes | None = None) -> str:
-    """Return the key of the model with the digest of its outline (see `ort_lite.load.wire`): a file's name, of 40 hexadecimal digits.
+    """Return the key of the model with this outline (see `ort_lite.load.wire`), as the name of a file: 40 hexadecimal digits.
 
     `provider` describes the provider's options; `code` is the digest of the code, by default of that of this process.
     """

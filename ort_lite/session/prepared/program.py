@@ -16,7 +16,7 @@ from ort_lite.memory.recipes import Recipes, Replay, recording
 from ort_lite.native.digest import digest as digest_of
 from ort_lite.options.options import SessionOptions
 from ort_lite.record import asdict
-from ort_lite.session.prepared import outlines, pickling, sections, store
+from ort_lite.session.prepared import pickling, sections, store
 from ort_lite.session.prepared.key import key_of
 from ort_lite.session.prepared.later import MALFORMED
 from ort_lite.session.prepared.loading import Loader, WeightsChanged, check_places
@@ -31,7 +31,7 @@ class PreparedProgram:
     """The entry of one session. `source` is the model's source without its large tensors."""
 
     def __init__(self, source: OutlinedSource, options: SessionOptions, provider: str, objects: Mapping[str, Any]) -> None:
-        self.key, self.source, self._objects = key_of(source.digest, options, provider), source, objects
+        self.key, self.source, self._objects = key_of(source.data, options, provider), source, objects
         self._options, self.recipes = options, Recipes()
         self.trouble = "there is none"
         """The reason why `read` returned None."""
@@ -72,7 +72,4 @@ class PreparedProgram:
         digests = b"".join([digest(array) for _, array in recipes.loaded])
         places = pickle.dumps([place for place, _ in recipes.loaded], protocol=5)
         parts = [places, digests, digest.key, *asdict(written).values()]
-        if not store.write(self.key, parts):
-            return "its folder cannot be written, or it is too large"
-        outlines.keep(self.source.source.size, self.source.first, self.source.spans)
-        return ""
+        return "" if store.write(self.key, parts) else "its folder cannot be written, or it is too large"

@@ -6,14 +6,12 @@ from typing import Any
 from ort_lite.errors import InvalidProtobuf
 from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource, ParsedSource, read_outline
-from ort_lite.native import store
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import Selection, rules_of
 from ort_lite.session.opening import Params
 from ort_lite.session.preparation import Arguments
-from ort_lite.session.prepared import outlines
 from ort_lite.session.prepared.program import PreparedProgram
 
 _OBJECTS = (config_keys.INITIALIZERS_FOLDER, config_keys.LAYERS_BY_NAME, config_keys.CONTEXT_ENABLE, "ort_lite.partitioning")
@@ -57,25 +55,17 @@ def open_program(source: Any, options: SessionOptions, chosen: Selection) -> "Pr
     if isinstance(state, str):
         return state
     described, objects = state
+    outlined = read_outline(source)
+    if outlined is None:
+        return "the model cannot be outlined"
     named = {"provider": provider, "session options": options, "rules": rules_of(chosen.providers), **objects}
-    for known in (outlines.find, None):
-        outlined = read_outline(source, known)
-        if outlined is None:
-            break
-        program = PreparedProgram(outlined, options, f"{described} {chosen.policies}", named)
-        if outlined.searched or store.exists(program.key):
-            return program
-        outlined.close()
-    return "the model cannot be outlined"
+    return PreparedProgram(outlined, options, f"{described} {chosen.policies}", named)
 
 
 def source_to_load(program: PreparedProgram, source: Any) -> ModelSource | ParsedSource:
     """Return the source of a model without an entry. Malformed models are read from the beginning, for the error that says why."""
     try:
-        parsed = program.source.parse()
-        if parsed.spans != program.source.spans:
-            program.recipes.refusals.append("the positions of its tensors were wrong")
-        return parsed
+        return program.source.parse()
     except InvalidProtobuf:
         program.source.close()
         result: ModelSource = source
