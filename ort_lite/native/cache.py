@@ -54,8 +54,10 @@ def read(folder: str, key: str) -> bytes | None:
         if trouble := private.trouble_of(found, final=True):
             _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
             return None
+        if found.st_size > MOST_BYTES:
+            return None
         head = os.read(file, _HEAD)
-        body = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
+        body = os.read(file, found.st_size)
         if found.st_mtime < time() - DAY:
             with suppress(OSError):  # it may be read-only
                 os.utime(path)  # Windows does not accept a descriptor

@@ -127,3 +127,6 @@ def test_blocks_need_not_compute_again_what_equal_ones_computed(count: int) -> N
     assert (offsets.tolist(), misfits) == (expected.tolist(), none)
     assert (again.n, again.times, again.dump()) == (blocks.n, blocks.times, blocks.dump())
     assert not any(kept is None or kept.flags.writeable for kept in (again.start, again.end, again.align))
+    if count:
+        with pytest.raises(ValueError, match="numbers of"):
+            Blocks.restore(start, end, align.copy(), blocks.dump()[: 8 * count])

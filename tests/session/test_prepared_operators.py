@@ -47,10 +47,7 @@ def alike(left: Any, right: Any) -> bool:
 
 def check(data: bytes, feeds: Mapping[str, Any]) -> str:
     """Return what is wrong with the program of a model, or nothing."""
-    try:
-        first = session(data)
-    except OrtLiteError:
-        return ""  # the operator is invalid in this form: nothing is there to store
+    first = session(data)
     if found(first) != "yes" and stored(first) != "yes":
         return f"stored: {stored(first)}"
     second = session(data)
@@ -61,8 +58,14 @@ def check(data: bytes, feeds: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_programs_of_all_operators_are_stored(domain: str) -> None:
-    wrong = {case.name: check(case.model.SerializeToString(), next(iter(case.feeds))) for case in cases(domain)}
-    assert wrong
+    wrong, invalid, count = {}, 0, 0
+    for case in cases(domain):
+        count += 1
+        try:
+            wrong[case.name] = check(case.model.SerializeToString(), next(iter(case.feeds)))
+        except OrtLiteError:
+            invalid += 1  # the operator is invalid in this form: nothing is there to store
+    assert invalid < count / 2
     assert not {name: why for name, why in wrong.items() if why}
 
 

@@ -1,4 +1,4 @@
-"""float16 becomes float32 with the bits that NumPy gives it."""
+"""float16 becomes the float32 that NumPy gives it."""
 
 import numpy as np
 import pytest
@@ -40,3 +40,9 @@ def test_infinities_in_a_later_part() -> None:
     array = np.ones(2 * halves._PART, np.float16)
     array[[5, -5]] = np.inf, -np.inf
     assert same(array)
+
+
+def test_threads_that_count_subnormal_numbers_as_0_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halves, "_SUBNORMAL", np.float32(0))
+    monkeypatch.setattr(halves, "_REBIAS", np.float32(0))
+    assert same(np.array([6e-5, 1e-5, 0.5], np.float16))

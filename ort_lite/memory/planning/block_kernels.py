@@ -82,6 +82,8 @@ class Blocks:
         """Return blocks of the size 0 with these lifetimes, which are not read: `dumped` is what `dump` of such blocks returned."""
         made, n = cls.__new__(cls), len(start)
         words: Words = np.frombuffer(dumped, np.int64)
+        if len(words) < 2 or len(words) < 2 + (4 if words[1] else 2) * n:
+            raise ValueError(f"{len(words)} numbers of {n} blocks")
         align.flags.writeable = False
         made.n, made._compile, made.size, made.align, made.lifetimes = n, compile, np.zeros(n, np.int64), align, (start, end)
         made.times, made.start, made.end, made.hints = int(words[0]), words[2 : 2 + n], words[2 + n : 2 + 2 * n], Hints()

@@ -132,15 +132,15 @@ class RecipeWriter(Writer):
 
     def persistent_id(self, obj: Any) -> Any:
         """Return the number or name of an object that is stored elsewhere."""
+        self._left -= 1
+        if self._left < 0:
+            raise pickle.PicklingError("what arrays are made of is too many objects")
         if isinstance(obj, Graph):
             raise pickle.PicklingError("an array is made of a graph")
         return None if isinstance(obj, (Node, Value)) else super().persistent_id(obj)
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how to create an object again."""
-        self._left -= 1
-        if self._left < 0:
-            raise pickle.PicklingError("an array is made of too many objects")
         if isinstance(obj, (type, CodePlace, Symbol, Call, Expr)):
             self._shared[id(obj)] = obj
         if isinstance(obj, Node):

@@ -56,14 +56,13 @@ class RowsToDicts:
     def __init__(self, keys: list[Any]) -> None:
         self._keys = keys
         self.made: Callable[[Iterable[Sequence[float]]], list[dict[Any, float]]] = (
-            _writer(len(keys))(*keys) if 0 < len(keys) <= _WRITTEN_OUT else self._zip
+            _writer(len(keys))(*keys)
+            if 0 < len(keys) <= _WRITTEN_OUT
+            else lambda rows: [dict(zip(keys, row, strict=True)) for row in rows]
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowsToDicts, (self._keys,)
-
-    def _zip(self, rows: Iterable[Sequence[float]]) -> list[dict[Any, float]]:
-        return [dict(zip(self._keys, row, strict=True)) for row in rows]
 
 
 @cache
