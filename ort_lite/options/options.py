@@ -201,8 +201,8 @@ class SessionOptions(_Checked):
     def copy(self) -> Self:
         """Return a copy. It shares the arrays of initializers and the load cancellation flag."""
         made = type(self).__new__(type(self))
-        checked = vars(self).items()  # by whoever set them
-        vars(made).update({name: dict(value) if isinstance(value, dict) else value for name, value in checked})
+        own = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+        vars(made).update(own)  # without another check
         made._session_memory = None
         return made
 

@@ -19,7 +19,7 @@ from ort_lite.session.prepared.pickling import NEW_PARTIAL, READ_AGAIN, Reader, 
 
 
 class Sections(Record):
-    """A program, pickled: bytes to be written, or sections to read."""
+    """A program, pickled: each field is bytes to be written, or a `store.Section` to read."""
 
     uses: Any
     """Numbers: of arrays that the later part refers to, of those that the session keeps, of tensors that it can read again."""

@@ -70,21 +70,22 @@ def by_strips(
     """Compute this part of y by strips, of two vectors where possible. Return 0 if windows are too few, or rows are too short."""
     if lanes == 0:
         return 0
+    first, last = g.outer * g.rows * part // parts, g.outer * g.rows * (part + 1) // parts
     windows = _place_strips(tables, g, nearest, 2, lanes) if g.entries >= 2 * lanes else 0
     if windows == 1:
-        return _strips(x, y, tables, g, nearest, 1, 2, lanes, part, parts)
+        return _strips(x, y, tables, g, nearest, 1, 2, lanes, first, last)
     if windows == 2:
-        return _strips(x, y, tables, g, nearest, 2, 2, lanes, part, parts)
+        return _strips(x, y, tables, g, nearest, 2, 2, lanes, first, last)
     windows = _place_strips(tables, g, nearest, 1, lanes)
     if windows == 1:
-        return _strips(x, y, tables, g, nearest, 1, 1, lanes, part, parts)
+        return _strips(x, y, tables, g, nearest, 1, 1, lanes, first, last)
     if windows == 2:
-        return _strips(x, y, tables, g, nearest, 2, 1, lanes, part, parts)
+        return _strips(x, y, tables, g, nearest, 2, 1, lanes, first, last)
     if windows == 0 or lanes == LEAST:  # gathers cost less than four permutations of so few lanes
         return 0
     if windows == 3:
-        return _strips(x, y, tables, g, nearest, 3, 1, lanes, part, parts)
-    return _strips(x, y, tables, g, nearest, 4, 1, lanes, part, parts)
+        return _strips(x, y, tables, g, nearest, 3, 1, lanes, first, last)
+    return _strips(x, y, tables, g, nearest, 4, 1, lanes, first, last)
 
 
 def _place_strips(tables: ResizeTables, g: ResizedPlanes, nearest: Static, vectors: Static, lanes: Static) -> int:
@@ -119,13 +120,12 @@ def _strips(
     windows: Static,
     vectors: Static,
     lanes: Static,
-    part: int,
-    parts: int,
+    row: int,
+    last: int,
 ) -> int:
-    """Compute this part of y in bands of rows. Return 1."""
+    """Compute the rows of y from `row` to `last` in bands. Return 1."""
     pitch, size = g.width * g.inner, g.entries
     most = imin(BAND // (size + pitch * g.height // imax(g.rows, 1)), imax(BAND // (2 * size), SOME_ROWS))
-    row, last = g.outer * g.rows * part // parts, g.outer * g.rows * (part + 1) // parts
     single = g.height == 1 and g.rows == 1  # neighboring rows are of different images
     times = 1 if g.outer * g.rows * size >= FAR else 2
     apart = size >= LONG and g.rows >= times * g.height and not single

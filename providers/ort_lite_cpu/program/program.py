@@ -69,7 +69,7 @@ def machinery(threads: int) -> tuple[Spec, ...]:
 
 
 class ProgramOrigin(Record, frozen=False, eq=False):
-    """What a program was lowered from, and what may take its place: runs need it only in cases that lowering did not foresee."""
+    """The nodes that a program was lowered from, and what may take its place: runs need them only if their case was not foreseen."""
 
     LATER = frozenset({"source", "restorers", "spare"})
 
