@@ -71,7 +71,7 @@ class _Recipes:
         self._origins, self._found = origins, dict[int, tuple[Callable[..., Array], tuple[Any, ...]]]()
         self._uses: dict[int, set[int]] = {}
         self._shared: dict[int, Any] = {}
-        """What recipes refer to that holds no array, by id."""
+        """Objects without arrays that several recipes refer to, by id."""
         before, number = set(origins.referred), begin
         while number < len(origins.arrays):
             self._found[number] = origins.recipe(origins.arrays[number])

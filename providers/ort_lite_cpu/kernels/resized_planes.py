@@ -12,7 +12,7 @@ FEW_ROWS, SOME_ROWS = 4, 12
 LONG, FAR = 128, 1 << 19
 """Rows of LONG elements are written one after the other where they become twice as many, or at least as many if y has FAR elements.
 
-A CPU prefetches no memory of which each strip writes a part, a row apart.
+Strip by strip, writes would jump from row to row, which no CPU prefetches.
 """
 HELD = 6
 """The rows of x for which there are lines then."""

@@ -82,9 +82,7 @@ class _Columns(Vectors):
 
     def _hold(self, mask: Any) -> Any:
         """Return the mask as one that LLVM does not know: it would repeat the comparison in each round."""
-        bits = self.ir.IntType(self.lanes)
-        hidden = self.builder.asm(self.ir.FunctionType(bits, [bits]), "", "=r,0", [self.builder.bitcast(mask, bits)], False)
-        return self.builder.bitcast(hidden, mask.type)
+        return self.builder.bitcast(self.opaque(self.builder.bitcast(mask, self.ir.IntType(self.lanes))), mask.type)
 
     def _offsets(self, elements: Any) -> Any:
         """Return the elements of the columns, counted from that with which the windows begin."""
