@@ -31,6 +31,8 @@ class _Targets(Record, eq=False):
     """Bound tensors on devices."""
     devices: Mapping[str, Device]
     """The devices of outputs that are not on the CPU."""
+    places: tuple[int, ...]
+    """The positions of the bound outputs among the model's."""
 
     def tensors(self) -> list[tuple[str, DeviceTensor]]:
         """Return the bound tensors on devices."""
@@ -49,9 +51,10 @@ class IOBinding:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
+        self._output_names = [arg.name for arg in session.get_outputs()]
         self._known = {
             "input": {arg.name for arg in (*session.get_inputs(), *session.get_overridable_initializers())},
-            "output": {arg.name for arg in session.get_outputs()},
+            "output": {*self._output_names},
         }
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
@@ -191,22 +194,35 @@ class IOBinding:
         if not self._outputs and self._state is None:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
         bound = self._bound = self._bound or self._describe_outputs()
-        targets, wanted = bound.memory, self._device_outputs(bound)
+        if run_options is None and self._state is None and not bound.devices:
+            self._results = self._run_on_cpu(bound)
+            return
         in_place = Donations(self._bound_to_both(bound.tensors()))
-        results = None
-        if targets and not wanted and run_options is None and self._state is None:
-            results = self._run_in_place()
-        if results is None:
-            results = self._run_with_targets(run_options, wanted, in_place)
+        results = self._run_with_targets(run_options, self._device_outputs(bound), in_place)
         made = dict(zip(self._outputs, results, strict=True))
         computed = {in_place.allowed[name] for name in in_place.taken if name in in_place.allowed}
-        for name, target in targets.items():
+        for name, target in bound.memory.items():
             if target.device_tensor is None:
-                if made[name] is not self._targets.get(name):
-                    fill(name, target.numpy(), made[name])
+                fill(name, target.numpy(), made[name])
             else:
                 fill_device(name, target.device_tensor, made[name], name in computed)
-        self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
+        self._results = [bound.memory[name] if name in bound.memory else OrtValue(result) for name, result in made.items()]
+
+    def _run_on_cpu(self, bound: _Targets) -> list[OrtValue]:
+        """Run without options, with all outputs on the CPU, computed in the bound memory if possible."""
+        memory = bound.memory
+        results = self._run_in_place(bound.places) if memory else None
+        if results is None:
+            results = self._session._start_run([*self._outputs], self._inputs, None, {})
+        values, targets = [], self._targets
+        for name, result in zip(self._outputs, results, strict=True):
+            value = memory.get(name)
+            if value is None:
+                value = OrtValue(result)
+            elif result is not targets.get(name):
+                fill(name, value.numpy(), result)
+            values.append(value)
+        return values
 
     def _run_with_targets(self, options: RunOptions | None, wanted: Mapping[str, Device], in_place: Donations) -> list[Any]:
         """Run with the state, if there is one, with memory that stays, or with outputs computed in the memory of inputs."""
@@ -228,7 +244,8 @@ class IOBinding:
         memory = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
         there = {name: target for name, target in memory.items() if target.device_tensor is not None}
         devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
-        return _Targets(memory, there, devices)
+        places = tuple(self._output_names.index(name) for name in self._outputs)
+        return _Targets(memory, there, devices, places)
 
     def _bound_to_both(self, tensors: Sequence[tuple[str, DeviceTensor]]) -> dict[str, str | None]:
         """Return the inputs on devices that are bound to the same tensor as exactly one output, with the name of the output."""
@@ -277,12 +294,13 @@ class IOBinding:
         there = provider_of(self._session._devices(), device)
         return OrtValue(device_values.at_address(there, dtype, tuple(dims), address))
 
-    def _run_in_place(self) -> list[Any] | None:
-        """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
+    def _run_in_place(self, places: Sequence[int]) -> list[Any] | None:
+        """Run with outputs computed in the bound memory. Return those at `places`, or None: not possible, and nothing was run."""
         if self._is_new:
             self._targets, self._is_new = self._find_targets(), False
-        outputs = self._session._run_into(self._inputs, self._targets) if self._targets else None
-        return None if outputs is None else [outputs[name] for name in self._outputs]
+        targets = self._targets
+        outputs = self._session._run_into(self._inputs, [*map(targets.get, self._output_names)]) if targets else None
+        return None if outputs is None else [outputs[k] for k in places]
 
     def _find_targets(self) -> dict[str, Array]:
         """Return the arrays of outputs that can be computed there: memory of their own, or that of the input that they replace."""

@@ -1,7 +1,7 @@
 """OrtValue: an input or output of a session, with onnxruntime's methods.
 
-A tensor on the CPU is an NDArray that shares memory instead of copying it. A tensor on a device is a DeviceTensor, which the
-provider's transfer copies. onnxruntime has a Python class around a native one; here one class has the methods of both.
+A tensor on the CPU is an array or an NDArray that shares memory instead of copying it. A tensor on a device is a DeviceTensor,
+which the provider's transfer copies. onnxruntime has a Python class around a native one; here one class has the methods of both.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ort_lite.compat.sparse import SparseTensor
 
 _UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types without a DLDataType
+
+
+_NUMBERS = frozenset("?bBhHiIlLqQefd")
+"""The characters of NumPy's own types of numbers that have a DLDataType."""
 
 
 class OrtValue:
@@ -258,9 +262,11 @@ class OrtValue:
 
     def _ndarray(self) -> NDArray:
         tensor = self._tensor()
-        if not isinstance(tensor, NDArray):
+        if isinstance(tensor, NDArray):
+            return tensor
+        if isinstance(tensor, DeviceTensor) or not _has_code(self._dtype()):
             raise InvalidArgument(f"{self._dtype()} has no DLDataType")
-        return tensor
+        return NDArray.from_numpy(tensor)
 
     def _dtype(self) -> DType:
         tensor = self._tensor()
@@ -283,11 +289,18 @@ def _unwrap(value: Any) -> Any:
         raise InvalidType(
             f"OrtValue({value!r}): expected an array, a list, a dict or None; `ortvalue_from_numpy` takes numbers"
         )
-    if isinstance(value, np.ndarray):
-        dtype = from_numpy(value.dtype)
-        if dtype not in _UNCOUNTED and not dtype.startswith(("float8", "float6", "float4")):
-            return NDArray.from_numpy(value)
+    if type(value) is np.ndarray and value.dtype.char in _NUMBERS and value.dtype.isbuiltin == 1:
+        flags = value.flags
+        if flags.c_contiguous and flags.aligned:
+            return value.view()  # whose shape stays
+    if isinstance(value, np.ndarray) and _has_code(from_numpy(value.dtype)):
+        return NDArray.from_numpy(value)
     return value
+
+
+def _has_code(dtype: DType) -> bool:
+    """Return True for an element type that has a DLDataType."""
+    return dtype not in _UNCOUNTED and not dtype.startswith(("float8", "float6", "float4"))
 
 
 def _zeros(shape: Sequence[int], dtype: DType) -> Array:

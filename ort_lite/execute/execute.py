@@ -81,7 +81,7 @@ class Executable(Record):
         `options.terminate` is set.
         """
         if self.direct is not None and options is None and call is call_step:
-            return self._run_direct(inputs)
+            return self._run_direct(inputs, self.direct)
         if options is None:
             return self._run_steps(inputs, None, call)
         outer, CURRENT.options = CURRENT.options, options
@@ -125,16 +125,16 @@ class Executable(Record):
 
         Otherwise runs nothing and returns None. A partition with `growths` may get `bases` (see `DeclaresGrowth`).
         """
+        direct: Any = self.direct
         if bases:
-            growing: Any = self.direct
-            return self._run_direct(inputs, lambda wanted: growing.grow(wanted, targets, bases))
-        into = getattr(self.direct, "into", None)
-        return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
+            return self._run_direct(inputs, direct.grow, targets, bases)
+        into = getattr(direct, "into", None)
+        return None if into is None else self._run_direct(inputs, into, targets)
 
-    def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
+    def _run_direct(self, inputs: Sequence[Any], function: Callable[..., Sequence[Any]], *given: Any) -> list[Any]:
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
         try:
-            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller has checked
+            results = function(wanted, *given)
         except OrtLiteError as error:
             _note(self.steps[0], error)
             raise

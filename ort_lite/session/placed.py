@@ -236,7 +236,7 @@ class ReadyOnDevices(Ready):
 
         self._steps = lru_cache(_KEPT)(link_and_wrap)
 
-    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+    def run_into(self, input_feed: Mapping[str, Any], targets: Sequence[Any]) -> list[Any] | None:
         """Run the model and write outputs into `targets`; None if that is not possible."""
         if any(on_device(x) is not None for x in input_feed.values()):
             return None

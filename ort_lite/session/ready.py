@@ -177,13 +177,13 @@ class Ready:
             other.check_before_runs(self._check)
         return other.run(names, feed, run_options)
 
-    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Run the model with outputs written into `targets` (see `Executable.run_into`). Return all outputs by name.
+    def run_into(self, input_feed: Mapping[str, Any], targets: Sequence[Any]) -> list[Any] | None:
+        """Run the model with outputs written into `targets`, one for each output (see `Executable.run_into`). Return all outputs.
 
         Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
         the run.
         """
-        return self._run_into(self._feeds(input_feed), targets, {}) if self._runs_steps() else None
+        return self.compiled.executable.run_into(self._feeds(input_feed), targets) if self._runs_steps() else None
 
     def run_over(self, feed: Mapping[str, Any], donations: "Donations", options: RunOptions | None) -> dict[str, Any] | None:
         """Run the model with outputs written over the arrays of donated inputs, which are then `taken`. Return all outputs by name.
@@ -209,7 +209,9 @@ class Ready:
                 over += [name for output, name in pairs.items() if output in growths and name in donations.bases]
                 inputs, bases = self._make_room(feed, growths, donations)
             donations.taken = frozenset(over)
-            return self._run_into(inputs, targets, bases)
+            names = self._names
+            outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in names], bases)
+            return None if outputs is None else dict(zip(names, outputs, strict=True))
 
     def _growing(self, donations: "Donations") -> dict[str, tuple[str, int]]:
         return {output: pair for output, pair in self.growths().items() if pair[0] in donations.growing}
@@ -230,10 +232,6 @@ class Ready:
     def _runs_steps(self) -> bool:
         """Return True if a run is nothing but the steps: no hooks, no subscribers, and no copies of outputs."""
         return not self._events.subscribers and not self._shares and self._run == self.compiled.executable.run
-
-    def _run_into(self, inputs: list[Any], targets: Mapping[str, Any], bases: Mapping[int, Any]) -> dict[str, Any] | None:
-        outputs = self.compiled.executable.run_into(inputs, [targets.get(name) for name in self._names], bases)
-        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def home(self, name: str) -> Device:
         """Return the device on which a partition makes an output."""

@@ -235,7 +235,7 @@ class Session:
         given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
         return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}
 
-    def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _run_into(self, input_feed: Mapping[str, Any], targets: Sequence[Any]) -> list[Any] | None:
         """Call `Ready.run_into`. None if the feed overrides initializers or the session is closed."""
         state = self._state
         if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(input_feed):

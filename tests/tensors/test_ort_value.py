@@ -56,6 +56,20 @@ def test_an_array_is_shared_and_another_layout_copied() -> None:
     assert value.numpy()[0, 0] == 9
     assert OrtValue(array.T).data_ptr() != array.ctypes.data
     assert np.shares_memory(np.asarray(value), array)
+    assert np.shares_memory(np.from_dlpack(value), array)
+    array.shape = (6,)
+    assert value.shape() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(3, dtype=">f4"), np.frombuffer(b"\0\0\0\0\0\0\0\0?", np.float32, 2, 1)], ids=["big", "odd"]
+)
+def test_an_array_of_another_byte_order_or_alignment_is_copied(array: Any) -> None:
+    value = OrtValue.ortvalue_from_numpy(array)
+    assert value.data_type() == "tensor(float)"
+    assert value.numpy().flags.aligned
+    assert value.numpy().dtype.isnative
+    assert value.numpy().tolist() == array.tolist()
 
 
 def test_a_tensor_is_made_from_a_shape_and_either_kind_of_type() -> None:

@@ -342,14 +342,14 @@ class Program:
     def _usable_targets(self, inputs: Sequence[Any], targets: Sequence[Any]) -> dict[int, Array]:
         """Return the targets in which outputs can be computed, by place: no input is there, or the one that is its alias."""
         aimed: dict[int, Array] = {}
-        owners: dict[int, int] = {}
-        for j, start in enumerate(map(address_of, inputs)):
-            owners[start] = -1 if start in owners else j
-        for k, (place, target) in enumerate(zip(self.output_places, targets, strict=True)):
+        starts = [*map(address_of, inputs)]
+        for k, target in enumerate(targets):
+            place = self.output_places[k]
             if target is None or place < self._input_count:
                 continue
             start = address_of(target)
-            if not start % ALIGNMENT and (start not in owners or owners[start] == self.aliases.get(k)):
+            owned = start in starts and (starts.count(start) > 1 or starts.index(start) != self.aliases.get(k))
+            if not (start % ALIGNMENT or owned):
                 aimed[place] = target
         return aimed
 
