@@ -195,7 +195,7 @@ class OrtValue:
             from ort_lite.session.device_values import fetch
 
             return fetch(tensor)
-        return tensor.numpy() if isinstance(tensor, NDArray) else tensor
+        return tensor.numpy() if isinstance(tensor, NDArray) else tensor.view()
 
     def value(self) -> Any:
         """Return the value as `InferenceSession.run` does: an array, a list, a dict or None. A sparse tensor becomes dense."""
