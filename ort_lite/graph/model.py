@@ -102,6 +102,10 @@ class Names:
             for body in node.subgraphs():
                 self._collect(body)
 
+    def has(self, name: str) -> bool:
+        """Return True if a node or value has the name."""
+        return name in self._taken
+
     def __call__(self, base: str) -> str:
         name = base
         while name in self._taken or not name:

@@ -64,6 +64,10 @@ class Rewriter:
         self.skips: dict[tuple[str, str], None] = {}
         self.added: list[Node] = []
         self.removed: list[str] = []
+        self._titles: dict[Node, str] = {}
+        """What added nodes without a name of their own stand for: see `_title`."""
+        self._successors: list[Node] = []
+        """The nodes that compute what replaced nodes did."""
         self._fed = {value for value in graph.inputs if value.constant is not None}
         self._new_constants: list[tuple[Graph, Value]] = []
         self._budget: Budget | None = None
@@ -138,8 +142,10 @@ class Rewriter:
         copied |= {key: Attr.of(key, value) for key, value in attributes.items() if value is not None}
         base = anchor.outputs[0].name if anchor.outputs and anchor.outputs[0] is not None else op_type
         results = [Value(self.names(base)) for _ in range(outputs)]
-        title = self.names(name or self._title(op_type))
-        made = Node(op_type, given, results, copied.values(), domain=domain, version=version, name=title)
+        made = Node(op_type, given, results, copied.values(), domain=domain, version=version, name=name and self.names(name))
+        if not name:
+            title = self._titles[made] = self._title(op_type)
+            made.name = self.names(f"{title}/{op_type}" if self.names.has(title) else title)
         return self.insert(made, anchor)
 
     def insert(self, node: Node, anchor: Node) -> Node:
@@ -175,7 +181,10 @@ class Rewriter:
         return any(reader.graph is not None for reader, _ in value.uses) or value in self.graph.inputs
 
     def _title(self, op_type: str) -> str:
-        """Says what a new node stands for: "conv1+relu1", or the operator with the root's name where many are fused."""
+        """Return what a new node stands for: "conv1+relu1", or the operator with the root's name where many are fused.
+
+        The node that replaces the root has this name in the end, and others have theirs behind it: "conv1+relu1/Transpose".
+        """
         names = [node.name for node in reversed(self.match) if node.name]
         return "+".join(names) if 0 < len(names) <= 3 else "_".join([op_type, *names[-1:]])
 
@@ -211,6 +220,8 @@ class Rewriter:
             pairs.append((old, values[index]))
         for old, new in pairs:
             self._substitute(old, new)
+        if pairs and (maker := pairs[0][1].producer) in self._titles:
+            self._successors.append(maker)
         self.discard(node)
         return Done()
 
@@ -331,7 +342,20 @@ class Rewriter:
                 self.touched.popitem()
             self.opset_imports.clear()
             self.opset_imports.update(imports)
+        else:
+            self._name_successors()
         return result
+
+    def _name_successors(self) -> None:
+        """Give the nodes that replace others the names that say so, by which profiles find the nodes of a model."""
+        for node in self._successors:
+            title = self._titles.get(node, node.name)
+            for helper in self.added:
+                if helper is not node and helper.name == title:
+                    helper.name = self.names(f"{title}/{helper.op_type}")
+                    node.name = title
+            if title in self.removed and node.graph is not None:
+                node.name = title
 
     def _take_back(self) -> None:
         if self.removed or any(
@@ -351,6 +375,8 @@ class Rewriter:
         self.match, self.anchor = match, match[0] if match else None
         self.added.clear()
         self.removed.clear()
+        self._titles.clear()
+        self._successors.clear()
         self._new_constants.clear()
 
 

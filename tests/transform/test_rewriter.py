@@ -33,8 +33,22 @@ def test_a_new_node_has_a_type_a_name_a_version_and_its_place() -> None:
     value = rw.op("MatMul", rw.graph.inputs[0], rw.constant(np.ones((3, 5), np.float32), "w"))
     assert str(value.type) == "float32[A, 5]"
     assert value.producer is not None and value.producer.version == 13
-    assert value.producer.name == "Neg_0_1" and value.name == "z_1"
+    assert value.producer.name == "Neg_0/MatMul" and value.name == "z_1"
     assert ops(rw.graph) == ["Exp", "MatMul", "Neg"]
+
+
+def test_the_node_that_replaces_others_has_their_names_and_its_helpers_have_names_behind_them() -> None:
+    rw = rewriter("{ a = Exp(x) z = Neg(a) }")
+
+    def rule(rw: Rewriter, root: Node, x: Value) -> Done | Skip:
+        return rw.replace(root, rw.op("Sub", rw.op("Abs", x), rw.op("Abs", rw.op("Sqrt", x))))
+
+    exp, neg = rw.graph.nodes
+    assert rw.apply(rule, Match((neg, exp), {"root": neg, "x": rw.graph.inputs[0]})) == Done()
+    assert [node.name for node in rw.graph] == ["Exp_0+Neg_0/Abs_1", "Exp_0+Neg_0/Sqrt", "Exp_0+Neg_0/Abs", "Exp_0+Neg_0"]
+    last = rw.graph.nodes[-1]
+    assert rw.apply(lambda rw, root: rw.replace(root, rw.op("Add", *root.inputs)), Match((last,), {"root": last})) == Done()
+    assert rw.graph.nodes[-1].name == "Exp_0+Neg_0"
 
 
 def test_attributes_of_another_node_are_taken_over_and_none_is_left_out() -> None:

@@ -114,7 +114,7 @@ def test_the_report_is_printed_a_transform_a_line() -> None:
         "never                            basic         0 changes, 1 skipped: z stays",
         "Abs_to_Neg                       basic         1 changes",
     ]
-    assert str(report.changes[0]) == "Abs_to_Neg: Abs_0 -> Abs_0_1"
+    assert str(report.changes[0]) == "Abs_to_Neg: Abs_0 -> Abs_0"
 
 
 def test_rules_that_undo_each_other_are_stopped() -> None:
