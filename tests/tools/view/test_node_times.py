@@ -233,4 +233,6 @@ def test_a_cpu_has_its_name_and_its_vectors() -> None:
     intel = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu sse2 fma avx2 avx512f\n\nmodel name\t: Other\n"
     assert cpu(intel) == ("Some CPU @ 2 GHz", ("avx2", "fma", "avx512f"))
     assert cpu("Features\t: fp asimd sve\n")[1] == ("asimd", "sve")
+    assert cpu("model name\t: AMD EPYC\n", "znver4")[0] == "AMD EPYC (Zen 4)"
+    assert cpu(intel, "sapphirerapids")[0] == "Some CPU @ 2 GHz"
     assert cpu()[0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ort_lite.native.cpu import runnable
 from ort_lite.native.instructions import runs
+from ort_lite.native.llvm import host_cpu_name
 from ort_lite.record import Record, field
 from ort_lite.tools.view.node_times import NodeTime
 
@@ -47,10 +48,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """Return the CPU's name and its vector features, parsed from the text of /proc/cpuinfo."""
+def cpu(text: str | None = None, core: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return the CPU's name and its vector features, parsed from the text of /proc/cpuinfo.
+
+    A name without a model's number, as many virtual machines have it, has `core` behind it, LLVM's name of the generation.
+    """
     if text is None:
-        path = Path("/proc/cpuinfo")
+        path, core = Path("/proc/cpuinfo"), host_cpu_name()
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     fields: dict[str, str] = {}
     for line in text.splitlines():
@@ -58,6 +62,8 @@ def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
         fields.setdefault(name.strip(), value.strip())
     flags = (fields.get("flags") or fields.get("Features") or "").split()
     name = fields.get("model name") or platform.processor() or platform.machine()
+    if core and not any(map(str.isdigit, name)):
+        name = f"{name} ({core.replace('znver', 'Zen ')})"
     return name, tuple(flag for flag in VECTORS if flag in flags)
 
 
