@@ -10,7 +10,7 @@ from ort_lite.native import Spec, load
 from ort_lite_cpu.kernels.jumps import again, begin
 from ort_lite_cpu.run.address import LISTS, copy_arguments
 from ort_lite_cpu.run.interrupt import HALTED
-from ort_lite_cpu.run.loop import MISSED, Halt, Job
+from ort_lite_cpu.run.loop import ALONE, MISSED, Halt, Job
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
 from tests.threads import join
@@ -153,6 +153,47 @@ def test_jobs_of_one_thread_and_short_programs_start_no_workers() -> None:
     assert team.threads == team.asked == 1
 
 
+# --- The GIL
+
+
+def alone(program: Program) -> Job:
+    program.job.attach(program.table.ctypes.data, program.memory.ctypes.data, 0.0, ALONE)
+    return program.job
+
+
+def run_in_thread(program: Program) -> None:
+    thread = threading.Thread(target=program.run)
+    thread.start()
+    join(thread)
+
+
+def test_a_short_run_keeps_the_gil_until_another_thread_runs_and_again_when_that_has_ended() -> None:
+    y = np.zeros(3 * 2000, np.int64)
+    program, other = Program([Step(log, [y], [7])]), Program([Step(log, [np.zeros(100, np.int64)], [8])])
+    job, runs = alone(program), 0
+    for _ in range(2):
+        while job._entry is not job._hold or runs == 0:
+            assert program.run() is None
+            runs += 1
+        run_in_thread(other)
+        assert program.run() is None
+        runs += 1
+        assert job._entry is job._release
+    assert logged(y) == [(7, 0, 1)] * runs, "none is lost, and none runs twice"
+    assert 2 < runs < 500
+
+
+def test_a_failure_is_told_whoever_runs() -> None:
+    failing, other = Program([Step(fail, [], [3, 0, 1])]), Program([Step(log, [np.zeros(100, np.int64)], [8])])
+    job = alone(failing)
+    for _ in range(100):
+        assert failing.run() == (0, 3)
+    run_in_thread(other)
+    for _ in range(100):
+        assert failing.run() == (0, 3)
+    assert job._entry is job._release, "a run that failed does not say that the next one keeps the GIL"
+
+
 # --- Runs with other arrays
 
 
@@ -166,7 +207,7 @@ class Listed:
         [entry] = load([Spec(log, ("i64",))])
         self.table = np.array([[entry, self.descriptor.ctypes.data, 1, 1]], np.int64)
         self.job = Job()
-        self.job.attach(self.table.ctypes.data, self.memory.ctypes.data, 1.0, True, self.wanted.ctypes.data)
+        self.job.attach(self.table.ctypes.data, self.memory.ctypes.data, 1.0, ALONE, self.wanted.ctypes.data)
         self.first = np.zeros(10, np.int64)
         self.memory[3] = self.first.ctypes.data
         assert self.job.run(0, 1) == 0

@@ -49,9 +49,9 @@ class Bound(Record, frozen=False):
     """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
     sizes: Array
     tries: int = 0
-    """Runs that were timed; `brief`: whether the next one keeps the GIL. See `segment_run`."""
+    """Runs that were timed; `gil`: what the next one does with it. See `segment_run`."""
     least_us: float = math.inf
-    brief: bool = False
+    gil: int = 0
     token: object = field(default_factory=object)
     """What stands for it where it need not be kept."""
     about: Sequence[Mapping[str, str]] | None = None

@@ -44,7 +44,7 @@ from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.bounded_cache import BoundedCache
-from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.loop import RUN_JOB
 from ort_lite_cpu.run.pace import Pace, count_strings
 from ort_lite_cpu.run.run_context import RunContext
 
@@ -65,7 +65,7 @@ ALIGNMENT = 16
 
 def machinery(threads: int) -> tuple[Spec, ...]:
     """Return the kernels that run programs on this machine, whatever target these are compiled for."""
-    return EXECUTE, *bind.SPECS, *team.specs(threads)
+    return RUN_JOB, *bind.SPECS, *team.specs(threads)
 
 
 class ProgramOrigin(Record, frozen=False, eq=False):

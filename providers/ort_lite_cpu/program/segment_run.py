@@ -20,7 +20,7 @@ from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import LISTS, copy_arguments, write_addresses
 from ort_lite_cpu.run.bounded_cache import BoundedCache
 from ort_lite_cpu.run.interrupt import HALTED, own_frame, send
-from ort_lite_cpu.run.loop import MISSED, Halt, Job
+from ort_lite_cpu.run.loop import ALONE, HOLD, MISSED, RELEASE, Halt, Job
 from ort_lite_cpu.run.run_context import RunContext
 from ort_lite_cpu.run.team import TEAM
 
@@ -39,7 +39,9 @@ NO_TARGETS: Mapping[int, Array] = MappingProxyType({})
 TRIES = 5
 """Runs of a bound program that are timed; they keep the GIL."""
 WORTH_RELEASING_US = 35.0
-"""Below, runs keep the GIL: two callers that hand it to each other so often take twice the time that they need in turn."""
+"""Below, runs keep the GIL while one thread alone runs sessions: another Python thread would have it for milliseconds each time."""
+WORTH_SHARING_US = 8.0
+"""Below, runs keep the GIL always: two callers are no faster than one, since most of their time is Python."""
 NEVER_BRIEF_US = 1000.0
 """From this estimate on all runs release it. That of a loop whose turns only the run counts is as large at least."""
 
@@ -104,7 +106,7 @@ class SegmentRun:
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         """Keeps what `bind_values` returns."""
         bound = self.bind_values(values)
-        bound.brief = bound.cost_us < NEVER_BRIEF_US
+        bound.gil = RELEASE if bound.cost_us >= NEVER_BRIEF_US else ALONE
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
     def bind_values(self, values: Sequence[int]) -> Bound:
@@ -144,7 +146,7 @@ class SegmentRun:
         self._run_anew(bound, places, lease, options)
 
     def _run_anew(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
-        settled = bound.tries >= TRIES  # asked before `attach` reads `brief`: a job keeps what it is told
+        settled = bound.tries >= TRIES  # asked before `attach` reads `gil`: a job keeps what it is told
         self.attach(bound, places, lease, options)
         job = lease.job
         if options is not None:
@@ -167,7 +169,11 @@ class SegmentRun:
         write_addresses(memory, FIRST_PLACE, places, self.places)
         # Whoever ends a run with options needs the GIL for it.
         lease.job.attach(
-            bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data
+            bound.table_address,
+            lease.memory_address,
+            bound.cost_us,
+            bound.gil if options is None else RELEASE,
+            self.wanted.ctypes.data,
         )
 
     def error(
@@ -207,7 +213,9 @@ def _time(job: Job, bound: Bound) -> int:
     begin = perf_counter_ns()
     failed = job.run(0, bound.count)
     bound.least_us = min(bound.least_us, (perf_counter_ns() - begin) / 1000)
-    bound.brief = bound.cost_us < NEVER_BRIEF_US and bound.least_us < WORTH_RELEASING_US
+    if bound.cost_us < NEVER_BRIEF_US:
+        least = bound.least_us
+        bound.gil = HOLD if least < WORTH_SHARING_US else ALONE if least < WORTH_RELEASING_US else RELEASE
     bound.tries += 1
     return failed
 

@@ -12,25 +12,32 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ort_lite.native.lang import load64, store64
+from ort_lite.native.lang import load64, native, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.run.address import copy_addresses
 from ort_lite_cpu.run.atomics import get
 from ort_lite_cpu.run.interrupt import HALTED, begin, enter
 from ort_lite_cpu.run.team import TEAM, Team
+from ort_lite_cpu.run.turns import NBYTES, are_others_running, give_turn, wait_for_turn
 from ort_lite_cpu.run.work_item import MAX_PARTS, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
 MISSED = 2  # what a run returns that has begun with nothing, as its arrays were not all of NumPy's own class
+CROWDED = 3  # what a run returns that has begun with nothing, as this run and the next ones are to release the GIL
+LONELY = 4  # what a run returns that has ended well, if the next one is to keep the GIL
+
+# What a job does with the GIL. ALONE: it keeps it while no other thread runs sessions. SHARED: such a job while others do.
+RELEASE, ALONE, HOLD, SHARED = range(4)
 
 # The job record: byte offsets of its words.
-CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME = range(0, 88, 8)
-JOB_NBYTES = 88
+CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME, GIL, TURNS = range(0, 104, 8)
+JOB_NBYTES = 104
 
 
 # --- Native
+@native(inline=False)
 def execute(job: int, arrays: int) -> int:
     """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with STATUS of what stopped it. INDEX is that of the instruction
     that stopped it, or that would be next: a jump leads anywhere, and one out of [START, STOP) ends the run.
@@ -82,6 +89,26 @@ def execute(job: int, arrays: int) -> int:
     return 1
 
 
+def run_job(job: int, arrays: int) -> int:
+    """Run a job as `execute` does, and take turns. Return CROWDED or LONELY if the GIL is to be released, or kept, from now on."""
+    gil, turns = load64(job + GIL), load64(job + TURNS)
+    if gil == HOLD:
+        return execute(job, arrays)
+    others = are_others_running(turns)
+    if gil == ALONE:
+        if others == 0:
+            return execute(job, arrays)
+        store64(job + GIL, SHARED)
+        return CROWDED
+    give_turn(turns)
+    failed = execute(job, arrays)
+    wait_for_turn(turns)
+    if gil == SHARED and others == 0 and failed == 0:
+        store64(job + GIL, ALONE)
+        return LONELY
+    return failed
+
+
 def _alone(row: int, memory: int, parts: int, first: int, frame: int) -> int:
     """All parts of a round in order, from number `first` on, up to the first that fails."""
     for part in range(first, first + parts):
@@ -92,13 +119,14 @@ def _alone(row: int, memory: int, parts: int, first: int, frame: int) -> int:
 
 
 # --- Python
-EXECUTE = Spec.plain(execute, "i64(i64,i64)")
+EXECUTE, RUN_JOB = (Spec.plain(function, "i64(i64,i64)") for function in (execute, run_job))
+_TURNS = ctypes.create_string_buffer(NBYTES)
 
 
 @cache
 def _entries() -> tuple[Any, Any]:
     """Return the two functions that run a job: with the GIL released, and with the GIL held."""
-    [address] = load([EXECUTE])
+    [address] = load([RUN_JOB])
     # c_void_p converts an int in a third of c_int64's time.
     signature = ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
     return ctypes.CFUNCTYPE(*signature)(address), ctypes.PYFUNCTYPE(*signature)(address)
@@ -151,7 +179,9 @@ class Job:
         self._record = (ctypes.c_int64 * (JOB_NBYTES // 8))()
         self._address = ctypes.addressof(self._record)
         self._record[CONTROL // 8] = team.control
-        self._entry = _entries()[0]
+        self._record[TURNS // 8] = ctypes.addressof(_TURNS)
+        self._release, self._hold = _entries()
+        self._entry = self._release
         self.watch(halt or Halt())
 
     def watch(self, halt: Halt, frame: int = 0) -> None:
@@ -159,16 +189,17 @@ class Job:
         self._halt = halt
         self._record[HALT // 8], self._record[FRAME // 8] = halt.address, frame
 
-    def attach(self, table: int, memory: int, cost_us: float, hold: bool = False, wanted: int = 0) -> None:
+    def attach(self, table: int, memory: int, cost_us: float, gil: int = RELEASE, wanted: int = 0) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
-        A program that takes less than WORTH_WAKING_US runs on the calling thread. hold: with the GIL; for what ends soon.
+        A program that takes less than WORTH_WAKING_US runs on the calling thread. gil: RELEASE, or ALONE or HOLD for what ends soon.
         wanted: where `address.copy_arguments` says whose addresses `again` writes.
         """
         self._record[TABLE // 8], self._record[MEMORY // 8], self._record[WANTED // 8] = table, memory, wanted
         self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
         self._record[THREADS // 8] = self._threads
-        self._entry = _entries()[hold]
+        self._record[GIL // 8] = gil
+        self._entry = self._release if gil == RELEASE else self._hold
 
     def run(self, start: int, stop: int) -> int:
         """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened.
@@ -181,7 +212,7 @@ class Job:
         record[START // 8] = start
         record[STOP // 8] = stop
         failed: int = self._entry(self._address, 0)
-        return failed
+        return failed if failed < CROWDED else self._change_entry(failed, 0)
 
     def again(self, arrays: list[Any]) -> int:
         """Repeat the last `run` with the addresses of other arrays. Returns what `run` returns, or MISSED.
@@ -191,7 +222,13 @@ class Job:
         if self._threads > self._team.asked:
             self._team.grow(self._threads)
         failed: int = self._entry(self._address, id(arrays))
-        return failed
+        return failed if failed < CROWDED else self._change_entry(failed, id(arrays))
+
+    def _change_entry(self, asked: int, arrays: int) -> int:
+        """Release the GIL from now on, or keep it, as a run asked for. Return what the run returns."""
+        self._entry = self._release if asked == CROWDED else self._hold
+        failed: int = self._entry(self._address, arrays) if asked == CROWDED else 0
+        return failed if failed < CROWDED else self._change_entry(failed, arrays)
 
     @property
     def next(self) -> int:
