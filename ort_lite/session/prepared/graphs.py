@@ -4,7 +4,7 @@ Unlike `ort_lite.graph.flat`, the tables number nodes and values, which the prog
 objects exist before their tables are read: a run needs few of their fields.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ort_lite.graph.types import Type
 from ort_lite.record import Record
 
 VALUE, NODE, GRAPH = range(3)
+_KINDS = (Value, Node, Graph)
 NONE = -1
 """In the place of an input or output that is left out, of a producer, and of a graph."""
 _LISTS = {"INTS": ("<i1", "<i2", "<i4", "<i8"), "FLOATS": ("<f4", "<f8")}
@@ -38,8 +39,9 @@ class Tables(Record):
 class Objects:
     """Values, nodes and graphs by number, created without their fields when somebody first refers to them."""
 
-    def __init__(self, kinds: tuple[type[Value], type[Node], type[Graph]] = (Value, Node, Graph)) -> None:
-        self._kinds = kinds
+    def __init__(self, new: Callable[[type], Any] = object.__new__) -> None:
+        """`new` creates an object of a kind."""
+        self._new = new
         self._known: tuple[dict[int, Value], dict[int, Node], dict[int, Graph]] = ({}, {}, {})
 
     def find(self, which: int, number: int) -> Any:
@@ -47,8 +49,7 @@ class Objects:
         known: dict[int, Any] = self._known[which]
         found = known.get(number)
         if found is None:
-            kind = self._kinds[which]
-            found = known[number] = kind.__new__(kind)
+            found = known[number] = self._new(_KINDS[which])
         return found
 
     def known_objects(self) -> list[Any]:
@@ -161,9 +162,9 @@ def _fill_node(node: Node, row: NodeRow, values: Sequence[Value], graphs: Sequen
     node.op_type, node.domain, node.version, node.name, node.overload, inputs, outputs, attributes, inside = row
     node.inputs = tuple([None if k == NONE else values[k] for k in inputs])
     node.outputs = tuple([None if k == NONE else values[k] for k in outputs])
-    node.attributes = {one[0]: _attribute(one, graphs) for one in attributes}
     if not inside:
         node.graph = node._next = node._previous = None
+    node.attributes = {one[0]: _attribute(one, graphs) for one in attributes}
 
 
 def _attribute(row: AttrRow, graphs: Sequence[Graph]) -> Attr:

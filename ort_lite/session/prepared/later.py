@@ -1,11 +1,13 @@
 """The part of a prepared program that no run needs: graphs, instructions, reports. It is read when somebody first asks for some of it.
 
 Until then its objects are of derived classes, which have the fields that a run needs. Asking for another one reads the rest, and
-gives all of them their own classes.
+gives all of them their own classes. A process has one derived class of each kind, since creating one takes 15 us. What reads the
+rest is known to the object itself: the field that is set last holds a weak reference to it until then.
 """
 
 import pickle
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any
 from weakref import ref
 
@@ -23,17 +25,24 @@ MALFORMED = (
 """The errors that malformed bytes lead to."""
 
 
-class Partial:
-    """The objects of a program that wait for some of their fields. `later` returns what reads them, while it lives."""
+_HOLDER = "_later"
+"""The attribute that holds the reference where objects have a dictionary."""
+_LAST = {Value: "constant", Node: "attributes"}
+"""The field that `restore` and those who call it set last. Of other kinds it is the last one of LATER."""
 
-    def __init__(self, later: "Callable[[], Later | None]") -> None:
-        self._later, self._classes, self._found = later, dict[type, type](), list[Any]()
-        self._read: dict[Value, bool] = {}
-        self.objects = Objects((self._class_of(Value), self._class_of(Node), self._class_of(Graph)))
+
+class Partial:
+    """The objects of a program that wait for some of their fields. `later` refers to what reads them."""
+
+    def __init__(self, later: "ref[Later]") -> None:
+        self._later, self._found = later, list[Any]()
+        self.read: dict[Value, bool] = {}
+        """The values that are known early, and whether anything reads them."""
+        self.objects = Objects(partial(_new, later))
 
     def new(self, kind: type) -> Any:
         """Return an object without any field."""
-        made: Any = object.__new__(self._class_of(kind))
+        made = _new(self._later, kind)
         self._found.append(made)
         return made
 
@@ -42,34 +51,57 @@ class Partial:
         for number, name, type_, read in rows:
             value: Value = self.objects.find(VALUE, number)
             value.name, value.type = name, type_
-            self._read[value] = read
+            self.read[value] = read
 
     def give_classes(self) -> None:
         """Give the objects, which have all fields, their own classes."""
         for each in (*self._found, *self.objects.known_objects()):
             object.__setattr__(each, "__class__", type(each).__base__)
-
-    def _class_of(self, kind: type) -> type:
-        found = self._classes.get(kind)
-        if found is None:
-            members: dict[str, Any] = {"__slots__": (), "__getattr__": _getter(self._later)}
-            if kind is Value:
-                members["is_read"] = lambda value, read=self._read: read[value] if value in read else Value.is_read(value)
-            found = self._classes[kind] = type.__new__(type(kind), kind.__name__, (kind,), members)
-        return found
+            getattr(each, "__dict__", {}).pop(_HOLDER, None)
 
 
-def _getter(later: "Callable[[], Later | None]") -> Callable[[Any, str], Any]:
-    def get_missing(self: Any, name: str) -> Any:
-        found, kind = later(), type(self)
+def _new(later: "ref[Later]", kind: type) -> Any:
+    derived, hold = _derive(kind)
+    made: Any = object.__new__(derived)
+    hold(made, later)
+    return made
+
+
+@cache
+def _derive(kind: type) -> tuple[type, Callable[[Any, "ref[Later]"], None]]:
+    """Return the class of a kind's objects that wait for fields, and a function that gives one its reference."""
+    fields = [name for name in getattr(kind, "__match_args__", ()) if name in getattr(kind, LATER)]
+    last = _LAST.get(kind, fields[-1] if fields else "")
+    slot = getattr(kind, last, None)
+
+    def held(made: Any) -> Any:
+        return vars(made).get(_HOLDER) if slot is None else slot.__get__(made)
+
+    def get_missing(made: Any, name: str) -> Any:
+        later = held(made)
+        if type(later) is not ref:  # another thread has just set all fields
+            return object.__getattribute__(made, name) if name != last else later
+        found = later()
         if found is None:
             raise RuntimeException(f"{name} of {kind.__name__}: the session of the prepared program is gone")
         found.complete()
-        if type(self) is kind:  # this thread is reading it
+        if type(made) is derived:  # this thread is reading it
             raise AttributeError(name)
-        return getattr(self, name)
+        return getattr(made, name)
 
-    return get_missing
+    def is_read(value: Any) -> bool:
+        later = held(value)
+        found = later() if type(later) is ref else None
+        known: bool | None = None if found is None else found.partial.read.get(value)
+        return Value.is_read(value) if known is None else known
+
+    members: dict[str, Any] = {"__slots__": (), "__getattr__": get_missing}
+    if slot is not None:
+        members[last] = property(lambda made: get_missing(made, last), slot.__set__)
+    if kind is Value:
+        members["is_read"] = is_read
+    derived = type.__new__(type(kind), kind.__name__, (kind,), members)
+    return derived, slot.__set__ if slot is not None else lambda made, later: vars(made).update({_HOLDER: later})
 
 
 class Later:
