@@ -17,6 +17,10 @@ from ort_lite.session.prepared.origins import Origins
 from ort_lite.shapes import Dim, ceildiv, symbol
 
 
+SIZE = 1024
+"""The elements of arrays that are not so small that they are stored themselves."""
+
+
 def written(arrays: list[Array], found: Recipes) -> bytes:
     """Return the recipes of arrays."""
     origins = Origins(found, {})
@@ -29,7 +33,7 @@ def test_dimensions_that_share_parts_are_written_once() -> None:
     size: Dim = symbol("n")
     for k in range(60):
         size = ceildiv(size * size, k + 2)
-    source, made = np.zeros(4, np.float32), np.zeros((2, 2), np.float32)
+    source, made = np.zeros(SIZE, np.float32), np.zeros((2, SIZE // 2), np.float32)
     with recording(found := Recipes()):
         note(made, partial(np.reshape, source, size), [source])
     assert len(written([made], found)) < 20_000
@@ -37,7 +41,7 @@ def test_dimensions_that_share_parts_are_written_once() -> None:
 
 def test_what_is_written_without_end_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickling, "_MOST", 50)
-    source, made = np.zeros(4, np.float32), np.zeros((2, 2), np.float32)
+    source, made = np.zeros(SIZE, np.float32), np.zeros((2, SIZE // 2), np.float32)
     parts: Any = partial(np.reshape, source, 1)
     for _ in range(10):
         parts = partial(np.reshape, parts, parts)
@@ -58,6 +62,10 @@ class Counted:
     def __getitem__(self, number: int) -> Array:
         return self._found[number]
 
+    def unpack(self, rows: list[Any], elements: bytes) -> None:
+        for number, dtype, shape, start, _ in rows:
+            self.make(number, np.ndarray, (shape, dtype, elements, start))
+
     def make(self, number: int, function: Any, arguments: Any) -> None:
         self._found[number] = function(*arguments).copy()
         self._references[number] = weakref.ref(self._found[number])
@@ -69,10 +77,10 @@ class Counted:
 
 
 def test_arrays_that_nothing_needs_any_more_are_freed_at_once() -> None:
-    chain: list[Array] = [np.zeros(4, np.float32)]
+    chain: list[Array] = [np.zeros(SIZE, np.float32)]
     with recording(found := Recipes()):
         for k in range(8):
-            made = np.zeros((2, 2) if k % 2 else (4,), np.float32)
+            made = np.zeros((2, SIZE // 2) if k % 2 else (SIZE,), np.float32)
             note(made, partial(np.reshape, chain[-1], made.shape), [chain[-1]])
             chain.append(made)
     origins = Origins(found, {})

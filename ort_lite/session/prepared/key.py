@@ -18,7 +18,7 @@ from ort_lite.native.spec import base
 from ort_lite.options.options import SessionOptions
 from ort_lite.session.prepared.functions import PACKAGES
 
-FORMAT = 3
+FORMAT = 4
 """Increased when entries of the same key would be read in another way."""
 DISTRIBUTIONS = frozenset({"google_re2", "llvmlite", "ml_dtypes", "numba", "numpy", "onnx", "protobuf"})
 """The packages besides ort-lite's own that take part in the creation of a session."""

@@ -12,7 +12,7 @@ from typing import Any
 from weakref import ref
 
 from ort_lite.errors import OrtLiteError, RuntimeException, format_error
-from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.graph import Node, Value
 from ort_lite.memory import locks
 from ort_lite.session.prepared.graphs import VALUE, Objects
 

@@ -2,17 +2,19 @@
 
 import os
 import pickle
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
+
+import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.load.external import ExternalData
 from ort_lite.load.file_place import reader_of
 from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
-from ort_lite.memory.arenas import owns_bytes
+from ort_lite.memory.arenas import CACHE_LINE, allocate_array, owns_bytes
 from ort_lite.memory.recipes import Replay
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
@@ -23,6 +25,10 @@ DIGEST = 20
 
 Place = tuple[str, Any, int, str, tuple[int, ...]]
 """Kind ("span" or "external"), where, bytes, element type and shape of a large tensor."""
+
+
+StoredRow = tuple[int, np.dtype[Any], tuple[int, ...], int, bool]
+"""Number, type, shape, first byte and writeability of an array whose elements are stored."""
 
 
 class WeightsChanged(pickle.UnpicklingError):
@@ -99,6 +105,16 @@ class Arrays:
             self._readers[number] = reader_of(found) or found
         return found
 
+    def unpack(self, rows: Sequence[StoredRow], elements: bytes) -> None:
+        """Add the arrays that `pack_arrays` wrote, each at a cache line. None is a view of an array that holds all of them."""
+        memory = allocate_array((len(elements),), np.dtype(np.uint8))
+        memory[:] = np.frombuffer(elements, np.uint8)
+        memory.setflags(write=False)
+        data = memory.data
+        for number, dtype, shape, start, writeable in rows:
+            array = np.ndarray(shape, dtype, data, start)
+            self._found[number] = array.copy() if writeable else array
+
     def make(self, number: int, function: Callable[..., Array], arguments: Sequence[Any]) -> None:
         """Add the array that a function returns. One that lasts is shared with other sessions."""
         begin = perf_counter_ns()
@@ -125,6 +141,17 @@ class Arrays:
                 del self._found[number]
         self._loader, self._found = None, {number: array for number, array in self._found.items() if number in needed}
         return self._readers
+
+
+def pack_arrays(stored: Mapping[int, Array]) -> tuple[list[StoredRow], bytes]:
+    """Return the rows of arrays by number, and their elements, one array after the other from multiples of a cache line."""
+    rows, pieces, start = list[StoredRow](), list[bytes](), 0
+    for number, array in stored.items():
+        rows.append((number, array.dtype, array.shape, start, array.flags.writeable))
+        padded = -(-array.nbytes // CACHE_LINE) * CACHE_LINE
+        pieces.append(array.tobytes().ljust(padded, b"\0"))
+        start += padded
+    return rows, b"".join(pieces)
 
 
 def check_places(places: Any, digests: int, key: int) -> list[Place]:

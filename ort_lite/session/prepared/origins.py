@@ -13,6 +13,7 @@ from ort_lite.load.file_place import FileReader, reader_of
 from ort_lite.memory import recipes
 from ort_lite.memory.arenas import address_of
 from ort_lite.memory.recipes import Recipes
+from ort_lite.memory.sharing import SMALLEST
 from ort_lite.record import Record
 from ort_lite.session.prepared.graphs import Numbering
 
@@ -73,17 +74,23 @@ class Origins:
     def _readers(self) -> dict[FileReader | None, int]:
         return {reader_of(array): k for k, array in self._alike}
 
-    def recipe(self, array: Array) -> tuple[Callable[..., Array], tuple[Any, ...]]:
-        """Return a function and its arguments that create an array again, which is no tensor of the model."""
+    def recipe(self, array: Array) -> tuple[Callable[..., Array], tuple[Any, ...]] | None:
+        """Return a function and its arguments that create an array again, which is no tensor of the model.
+
+        None for a small one, whose elements are stored: reading them takes less time than a recipe.
+        """
+        short = array.nbytes < SMALLEST and array.flags.c_contiguous and not array.dtype.hasobject
         made = self._recipes.packed.get(id(array))
         if made is not None:
-            return recipes.pack_once, (made[1],)
+            return None if short else (recipes.pack_once, (made[1],))
         made = self._recipes.derived.get(id(array))
         if made is not None:
-            return _derive, (made[1], array.flags.writeable)
+            return None if short else (_derive, (made[1], array.flags.writeable))
         inside = self._inside(array) or self._inside_of_base(array)
         if inside is not None:
             return _view, inside
+        if short:
+            return None
         if array.nbytes > MOST_INLINE and id(array) not in self._recipes.whole:
             raise pickle.PicklingError(f"an array of {array.nbytes:,} bytes has no recipe: {array.dtype}{list(array.shape)}")
         if array.dtype.hasobject:

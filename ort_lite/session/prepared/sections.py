@@ -13,7 +13,7 @@ from ort_lite.memory.recipes import Recipes, Replay, replaying
 from ort_lite.record import Record
 from ort_lite.session.prepared.graphs import VALUE, Tables, restore
 from ort_lite.session.prepared.later import Later, Partial, set_fields
-from ort_lite.session.prepared.loading import Arrays, Loader
+from ort_lite.session.prepared.loading import Arrays, Loader, pack_arrays
 from ort_lite.session.prepared.origins import Origins
 from ort_lite.session.prepared.pickling import NEW_PARTIAL, READ_AGAIN, Reader, RecipeWriter, Writer, new_partial
 
@@ -70,21 +70,29 @@ class _Recipes:
     def __init__(self, origins: Origins, begin: int) -> None:
         self._origins, self._found = origins, dict[int, tuple[Callable[..., Array], tuple[Any, ...]]]()
         self._uses: dict[int, set[int]] = {}
+        self._stored: dict[int, Array] = {}
         self._shared: dict[int, Any] = {}
         """Objects without arrays that several recipes refer to, by id."""
         before, number = set(origins.referred), begin
         while number < len(origins.arrays):
-            self._found[number] = origins.recipe(origins.arrays[number])
-            origins.referred.clear()
-            RecipeWriter(io.BytesIO(), origins, self._shared).dump(self._found[number])  # may add arrays
-            self._uses[number] = set(origins.referred)
-            before |= origins.referred
+            recipe = origins.recipe(origins.arrays[number])
+            if recipe is None:
+                self._stored[number] = origins.arrays[number]
+            else:
+                self._found[number] = recipe
+                origins.referred.clear()
+                RecipeWriter(io.BytesIO(), origins, self._shared).dump(recipe)  # may add arrays
+                self._uses[number] = set(origins.referred)
+                before |= origins.referred
             number += 1
         origins.referred |= before
         self.end = number
 
     def pickle(self, held: set[int]) -> bytes:
-        """Pickle the recipes, each after what it needs, with the arrays that nothing needs after it, unless they are `held`."""
+        """Pickle the stored arrays, and then recipes, each after what it needs, with the arrays that nothing needs after it.
+
+        Those that are `held` are not among them.
+        """
         needs = {number: {other for other in used if other in self._uses} for number, used in self._uses.items()}
         order = list(_in_order(needs))
         last: dict[int, int] = {}
@@ -92,7 +100,7 @@ class _Recipes:
             last.update(dict.fromkeys(self._uses[number] - held, number))
         file = io.BytesIO()
         writer = RecipeWriter(file, self._origins)
-        writer.dump((len(order), list(self._shared.values())))
+        writer.dump((len(order), *pack_arrays(self._stored), list(self._shared.values())))
         writer.fast = True  # from here on the memo, which would keep arrays alive in the reader, does not grow
         for number in order:
             over = [other for other in sorted(self._uses[number]) if last.get(other) == number]
@@ -141,7 +149,8 @@ def read(sections: Sections, objects: Mapping[str, Any], loader: Loader, replay:
 def _read_arrays(file: io.BytesIO, names: Mapping[str, Any], arrays: Arrays) -> None:
     """Create arrays, and put them into `arrays`."""
     reader = Reader(file, names, arrays)
-    count, _ = reader.load()  # the second part is in the memo from now on
+    count, rows, elements, _ = reader.load()  # the last part is in the memo from now on
+    arrays.unpack(rows, elements)
     for _ in range(count):
         number, function, arguments, over = reader.load()
         arrays.make(number, function, arguments)
