@@ -87,13 +87,16 @@ class InFile:
         """Return a buffer with the bytes from `at` on, its start, and the position up to which field headers are complete in it."""
         stop = self._base + len(self._buffer)
         if not (self._base <= at < stop and (stop == self.size or at < stop - _BEGINNING)):
-            self._base, self._buffer = at, self.piece(at, min(at + _WINDOW, self.size))
+            self._base, self._buffer = at, self._read(at, min(_WINDOW, self.size - at))
             stop = self._base + len(self._buffer)
         return self._buffer, self._base, stop if stop == self.size else stop - _BEGINNING
 
     def piece(self, start: int, stop: int) -> bytes:
-        """Read the bytes from `start` to `stop`."""
-        return self._read(start, stop - start)
+        """Return the bytes from `start` to `stop`. Those of the window that was read last are not read again."""
+        begin, end = start - self._base, stop - self._base
+        if 0 <= begin <= end <= len(self._buffer):
+            return self._buffer[begin:end]
+        return self._read(start, stop - start) if start < stop else b""
 
 
 def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:

@@ -51,6 +51,8 @@ class Created(Record):
     selection: Selection
     later: "Later | None" = None
     """The reader of the later part of a prepared program; the session keeps it."""
+    leaves_holes: bool = True
+    """True if large arrays may have been freed, whose memory the C library still holds."""
     dropped: bool = False
     """True if the constants that partitions absorbed were dropped."""
     overridable: Model | None = None
@@ -91,7 +93,7 @@ def _read(program: "PreparedProgram", options: SessionOptions, chosen: Selection
     warn_of_unknown(options, chosen.providers)
     (prepared, described), later = found
     begin_stage("finish")
-    return Created(prepared, described, chosen, later, dropped=True)
+    return Created(prepared, described, chosen, later, leaves_holes=program.tensors > 0, dropped=True)
 
 
 def _store(
@@ -147,4 +149,11 @@ def _create(
     types = merge_outputs(model.graph, declared, model.unnamed_dims, rules_of(chosen.providers))
     outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
     described = Described(about, tuple(inputs), tuple(outputs), tuple(overridable))
-    return Created(prepared, described, chosen, None, False, loaded.overridable, loaded.defaults, loaded.writeable)
+    return Created(
+        prepared,
+        described,
+        chosen,
+        overridable=loaded.overridable,
+        defaults=loaded.defaults,
+        writeable=loaded.writeable,
+    )

@@ -174,7 +174,8 @@ def make_state(
     overriding = None if other is None else Overriding(other, overridden)
     if profiler is not None:
         profiler.attach(partial(_collect, chosen.providers, prepared.assignment, events))
-    heap.give_back()
+    if made.leaves_holes:
+        heap.give_back()
     for file in files:
         file.give_back()
     if log.hears(options, log.INFO):

@@ -35,6 +35,8 @@ class PreparedProgram:
         self._options, self.recipes = options, Recipes()
         self.trouble = "there is none"
         """The reason why `read` returned None."""
+        self.tensors = 0
+        """The number of large tensors that `read` loaded."""
 
     def read(self, span: Span) -> Any:
         """Return what was stored, over the weights of this model, and its `Later`; None if there is nothing, or it does not fit."""
@@ -51,6 +53,7 @@ class PreparedProgram:
             with closing(Loader(self.source, described, digests, Digests(key), weights)) as loader:
                 with span("restore_program") as facts:
                     made, packing = sections.read(sections.Sections(*rest[2:]), self._objects, loader, replay)
+                    self.tensors = loader.count
                     facts.update(tensors=loader.count, weights_us=loader.nanoseconds // 1000, packing_us=packing // 1000)
                 loader.check()
             return made

@@ -6,7 +6,7 @@ both 64-bit sums are equal for one in 2**64 keys at most (NH with a shifted key,
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from os import urandom
 from typing import Any
 
@@ -52,7 +52,10 @@ class Digests:
     def __init__(self, key: bytes | None = None) -> None:
         """Create a key, unless one is given."""
         self.key = urandom(KEY_BYTES) if key is None else key
-        self._words: Any = np.frombuffer(self.key, np.int64).copy()
+
+    @cached_property
+    def _words(self) -> Any:
+        return np.frombuffer(self.key, np.int64).copy()
 
     def __call__(self, array: Array) -> bytes:
         """Return the digest of the bytes of a contiguous array."""

@@ -104,18 +104,22 @@ class Segment(Record, frozen=False):
     keep_slots: Array
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields without addresses, which `relocate` fills in, and arrays of numbers as bytes."""
+        """Return the fields without addresses, which `relocate` fills in, and the arrays of numbers as one."""
         table, initial = self.table.copy(), self.initial.copy()
         table[:, 0], initial[self.keep_slots] = 0, 0
         fields = asdict(self) | {"table": table, "initial": initial, "nothing": 0}
-        arrays = {name: field for name, field in fields.items() if isinstance(field, np.ndarray)}
-        return fields | {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
+        arrays = {name: fields.pop(name) for name, field in list(fields.items()) if isinstance(field, np.ndarray)}
+        shapes = [(name, array.shape) for name, array in arrays.items()]
+        return fields | {"numbers": (shapes, np.concatenate([array.ravel() for array in arrays.values()]).tobytes())}
 
-    def __setstate__(self, fields: Mapping[str, Any]) -> None:
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        shapes, data = fields.pop("numbers")
+        numbers, start = np.frombuffer(data, np.int64).copy(), 0
+        for name, shape in shapes:
+            array: Array = np.ndarray(shape, np.int64, numbers, start)
+            setattr(self, name, array)
+            start += array.nbytes
         for name, field in fields.items():
-            if type(field) is tuple:
-                shape, data = field
-                field = np.frombuffer(data, np.int64).reshape(shape).copy()
             setattr(self, name, field)
 
     def relocate(self, kernels: Sequence[int], nothing: int) -> None:
