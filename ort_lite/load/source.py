@@ -15,6 +15,7 @@ from ort_lite.record import Record
 
 _PIECE = 2**24  # bytes to read from a file object at a time
 _LARGEST = 2**31 - 1  # bytes in a message
+_WHOLE = 2**20  # bytes of a file below which reading all of it takes less time than reading its tensors one by one
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
@@ -103,7 +104,7 @@ def read_outline(model: "str | os.PathLike[str] | bytes | bytearray | memoryview
         if isinstance(model, (str, os.PathLike)):
             path = os.fsdecode(model)
             file = open_file(path)
-            if file.size < OUTLINE_FROM:
+            if file.size < _WHOLE:
                 with file:
                     given, file = file.whole(), None
         if file is not None:

@@ -16,7 +16,6 @@ from ort_lite.session.prepared import pickling, sections
 from ort_lite.session.prepared.origins import Origins
 from ort_lite.shapes import Dim, ceildiv, symbol
 
-
 SIZE = 1024
 """The elements of arrays that are not so small that they are stored themselves."""
 
