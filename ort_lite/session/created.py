@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ort_lite.session.prepared.later import Later
     from ort_lite.session.prepared.program import PreparedProgram
 
-WORTH_SECONDS = 0.01
-"""The time of the stages from which on their result is worth a file."""
+WORTH_SECONDS = 0.003
+"""The time of the stages from which on their result is worth a file: storing it takes as long as two sessions save."""
 
 
 class Described(Record):

@@ -72,6 +72,16 @@ def test_the_size_of_the_folder_is_limited(folder: Path, monkeypatch: pytest.Mon
     assert [number for number in range(10) if kernels.read(b"%d" % number) is not None] == [6, 7, 8, 9]
 
 
+def test_the_number_of_entries_is_limited(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(store, "MOST_ENTRIES", 3)
+    kernels = KernelStore("Npu", "1")
+    for number in range(5):
+        assert kernels.write(b"%d" % number, b"machine code")
+        [newest] = [file for file in folder.iterdir() if file.stat().st_mtime > 1000]
+        os.utime(newest, (number, number))
+    assert [number for number in range(5) if kernels.read(b"%d" % number) is not None] == [2, 3, 4]
+
+
 def test_the_command_line_counts_and_checks_them(folder: Path) -> None:
     KernelStore("Npu", "1").write(b"relu", b"machine code")
     [entry] = upkeep.entries(upkeep.programs_of(cache.directory()))
