@@ -220,6 +220,8 @@ def _varint(data: Buffer, at: int) -> tuple[int, int]:
 
 
 def _to_varint(value: int) -> bytes:
+    if value < 128:
+        return bytes((value,))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
