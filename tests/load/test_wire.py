@@ -56,6 +56,21 @@ def outline(data: bytes, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | 
     return one
 
 
+def test_a_file_is_read_once_for_each_large_tensor() -> None:
+    tensors = [numpy_helper.from_array(np.ones(1 << 14, np.float32), name) for name in "abc"]
+    data: bytes = helper.make_model(helper.make_graph([], "main", [], [], tensors)).SerializeToString()
+    reads: list[tuple[int, int]] = []
+
+    def read(offset: int, count: int) -> bytes:
+        reads.append((offset, offset + count))
+        return data[offset : offset + count]
+
+    found = wire.outline(InFile(len(data), read), LARGE)
+    assert found is not None
+    assert len(found[1]) == 3
+    assert len(reads) == 5, "the beginning of the model is read again, once its graph is known"
+
+
 def restored(small: bytes, data: bytes) -> onnx.ModelProto:
     """The outline with the bytes back in their places."""
     model: onnx.ModelProto = onnx.ModelProto.FromString(small)

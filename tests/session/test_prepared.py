@@ -13,10 +13,13 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 import ort_lite
 from ort_lite.errors import OrtLiteError
+from ort_lite.load.files import OpenFile
 from ort_lite.log.events import Event, Subscriber
+from ort_lite.memory import heap
 from ort_lite.native import store as disk
 from ort_lite.session.prepared import store
 from ort_lite.session.prepared.program import SECTIONS
@@ -158,6 +161,45 @@ def test_external_data_is_read_and_compared(tmp_path: Path) -> None:
     with pytest.raises(OrtLiteError) as fresh:
         session(path, prepared="0")
     assert type(mine.value) is type(fresh.value)
+
+
+def test_small_external_data_is_compared_although_what_is_made_of_it_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    made = onnx.load_from_string(model())
+    [scale] = [tensor for tensor in made.graph.initializer if tensor.name == "scale"]
+    start = (data := b"".join(tensor.raw_data for tensor in made.graph.initializer)).index(scale.raw_data)
+    onnx.save(made, path, save_as_external_data=True, location="weights", size_threshold=0)
+    assert stored(session(path)) == "yes"
+    changed = bytearray((tmp_path / "weights").read_bytes())
+    assert len(changed) == len(data)
+    changed[start] ^= 1
+    (tmp_path / "weights").write_bytes(changed)
+    assert found(session(path)) == "no, because weights have changed"
+
+
+def test_a_large_tensor_goes_from_the_file_to_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, path = onnx.load_from_string(model()), tmp_path / "model.onnx"
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((1 << 18,), np.float32), "unused"))
+    path.write_bytes(made.SerializeToString())
+    assert stored(session(path)) == "yes"
+    monkeypatch.setattr(OpenFile, "whole", lambda file: pytest.fail("the file is read whole"))
+    last = session(path)
+    assert found(last) == "yes"
+    path.unlink()
+    assert all(map(equal, last.run(None, feeds()), session(model()).run(None, feeds())))
+
+
+def test_memory_goes_back_where_large_tensors_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = """<ir_version: 10, opset_import: ["": 21]> main (float[N] x) => (float[N] y) { y = Relu(x) }"""
+    data = onnx.parser.parse_model(small).SerializeToString()
+    for source in (data, model()):
+        session(source)
+    calls: list[int] = []
+    monkeypatch.setattr(heap, "give_back", lambda: calls.append(1))
+    assert found(session(data)) == "yes"
+    assert not calls
+    assert found(session(model())) == "yes"
+    assert calls == [1]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
 
+from ort_lite.errors import RuntimeException
 from ort_lite.graph.graph import Node
 from ort_lite_cpu.program.program import Program, ProgramOrigin
 from tests.session.prepared_sessions import equal, feeds, found, model, session, store_in, stored
@@ -49,6 +50,32 @@ def test_runs_read_no_more_than_they_need() -> None:
     assert type(program) is Program  # CPython reads attributes of classes with __getattr__ slowly
     assert [type(node) for node in nodes] == [Node] * len(nodes)
     assert all(node.graph is nodes[0].graph for node in nodes)
+
+
+def test_sessions_read_their_own_rest() -> None:
+    sessions = [session(model()) for _ in range(3)][1:]
+    programs: list[Any] = [one._stage_results.compiled.executable.steps[0].function for one in sessions]
+    assert type(programs[0].origin) is type(programs[1].origin) is not ProgramOrigin
+    nodes = programs[0].source.nodes
+    assert type(programs[0].origin) is ProgramOrigin is not type(programs[1].origin)
+    assert nodes[0] is not programs[1].source.nodes[0]
+    assert [node.op_type for node in nodes] == [node.op_type for node in programs[1].source.nodes]
+
+
+def test_the_rest_is_gone_with_its_session() -> None:
+    session(model())
+    made = session(model())
+    program: Any = made._stage_results.compiled.executable.steps[0].function
+    value = made._stage_results.compiled.executable.inputs[0]
+    del made
+    gc.collect()
+    for name in ("source", "restorers", "spare"):
+        with pytest.raises(RuntimeException, match=f"{name} of ProgramOrigin: the session of the prepared program is gone"):
+            getattr(program.origin, name)
+    for name in ("constant", "uses"):
+        with pytest.raises(RuntimeException, match="gone"):
+            getattr(value, name)
+    assert value.name == "x"
 
 
 def test_threads_that_ask_at_once_get_the_same() -> None:

@@ -10,9 +10,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.memory.arenas import CACHE_LINE, address_of
 from ort_lite.memory.recipes import Recipes, note, recording
 from ort_lite.session.prepared import pickling, sections
+from ort_lite.session.prepared.loading import Arrays
 from ort_lite.session.prepared.origins import Origins
 from ort_lite.shapes import Dim, ceildiv, symbol
 
@@ -48,6 +50,44 @@ def test_what_is_written_without_end_is_not_stored(monkeypatch: pytest.MonkeyPat
         note(made, parts, [source])
     with pytest.raises(pickle.PicklingError, match="too many objects"):
         written([made], found)
+
+
+class NoTensors:
+    """The loader of a model without large tensors."""
+
+    count = 0
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_elements_of_small_arrays_are_stored_bit_by_bit(writeable: bool) -> None:
+    shapes = {"float32": (3, 5), "int64": (), "bool": (7,), "bfloat16": (2, 2), "uint8": (0, 4)}
+    bits = np.random.default_rng(0).integers(0, 2, 200).astype(np.uint8)  # NaN are among them where each bit counts
+    arrays = [np.ndarray(shape, to_numpy(dtype), bits.tobytes()).copy() for dtype, shape in shapes.items()]
+    arrays.append(np.array([np.nan, -0.0, np.inf]).view(np.int64).view(np.float64))
+    with recording(found := Recipes()):
+        for array in arrays:
+            note(array, partial(pytest.fail, "it is not created again"), [])
+            array.setflags(write=writeable)
+    read = Arrays(cast(Any, NoTensors), [], [])
+    sections._read_arrays(io.BytesIO(written(arrays, found)), {}, read)
+    for number, array in enumerate(arrays):
+        made = read[number]
+        assert (made.dtype, made.shape, made.tobytes()) == (array.dtype, array.shape, array.tobytes())
+        assert made.flags.writeable == writeable
+        assert address_of(made) % CACHE_LINE == 0
+        assert not isinstance(made.base, np.ndarray), "its memory counts as that of all of them"
+
+
+def test_an_array_that_is_not_contiguous_keeps_its_recipe() -> None:
+    source = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with recording(found := Recipes()):
+        note(turned := np.reshape(source, (4, 3), "F"), partial(np.reshape, source, (4, 3), "F"), [source])
+    read = Arrays(cast(Any, NoTensors), [], [])
+    origins = Origins(found, {})
+    number = origins.number(turned)
+    sections._read_arrays(io.BytesIO(sections._Recipes(origins, 0).pickle({number})), {}, read)
+    assert read[number].strides == turned.strides
+    assert (read[number] == turned).all()
 
 
 class Counted:

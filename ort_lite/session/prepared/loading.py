@@ -14,7 +14,7 @@ from ort_lite.load.external import ExternalData
 from ort_lite.load.file_place import reader_of
 from ort_lite.load.source import OutlinedSource
 from ort_lite.load.tensor_proto import bytes_in_file, from_span
-from ort_lite.memory.arenas import CACHE_LINE, allocate_array, owns_bytes
+from ort_lite.memory.arenas import CACHE_LINE, address_of, owns_bytes
 from ort_lite.memory.recipes import Replay
 from ort_lite.memory.sharing import shared
 from ort_lite.native.checkpoint import checkpoint
@@ -107,13 +107,13 @@ class Arrays:
 
     def unpack(self, rows: Sequence[StoredRow], elements: bytes) -> None:
         """Add the arrays that `pack_arrays` wrote, each at a cache line. None is a view of an array that holds all of them."""
-        memory = allocate_array((len(elements),), np.dtype(np.uint8))
-        memory[:] = np.frombuffer(elements, np.uint8)
-        memory.setflags(write=False)
-        data = memory.data
+        memory = bytearray(len(elements) + CACHE_LINE)
+        skip = -address_of(np.frombuffer(memory, np.uint8)) % CACHE_LINE
+        memory[skip : skip + len(elements)] = elements
         for number, dtype, shape, start, writeable in rows:
-            array = np.ndarray(shape, dtype, data, start)
-            self._found[number] = array.copy() if writeable else array
+            array: Array = np.ndarray(shape, dtype, memory, skip + start)
+            array.setflags(write=writeable)
+            self._found[number] = array
 
     def make(self, number: int, function: Callable[..., Array], arguments: Sequence[Any]) -> None:
         """Add the array that a function returns. One that lasts is shared with other sessions."""
