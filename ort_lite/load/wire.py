@@ -96,7 +96,7 @@ class InFile:
         begin, end = start - self._base, stop - self._base
         if 0 <= begin <= end <= len(self._buffer):
             return self._buffer[begin:end]
-        return self._read(start, stop - start) if start < stop else b""
+        return self._read(start, stop - start)
 
 
 def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:
@@ -107,47 +107,59 @@ def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Sp
     """
     walk = _OutlineWalk(source, least)
     try:
-        return walk.strip(0, source.size, _MODEL, _DEPTH), frozenset(walk.spans)
+        walk.strip(0, source.size, _MODEL, _DEPTH)
     except _Unusual:
         return None
     except IndexError:
         raise Malformed from None
+    return b"".join(walk.pieces), frozenset(walk.spans)
 
 
 class _OutlineWalk:
-    """A walk through the fields that lead to tensors."""
+    """A walk through the fields that lead to tensors. `pieces` are those of the outline, in order."""
 
     def __init__(self, source: ByteSource, least: int) -> None:
         self.spans: set[Span] = set()
+        self.pieces: list[Buffer] = []
         self._source, self._least = source, least
         free, bytes_a_field = _BUDGETS[least]
         self._left = free + source.size // bytes_a_field
 
-    def strip(self, start: int, end: int, message: int, depth: int) -> bytes:
-        """Return the message without its tensors."""
+    def strip(self, start: int, end: int, message: int, depth: int) -> int:
+        """Add the pieces of the message without its tensors, and return how many bytes they have."""
         if not depth:
             raise _Unusual
-        nested, kept, raw = _NESTED[message], start, 0
-        pieces: list[Buffer] = []
+        nested, kept, raw, size = _NESTED[message], start, 0, 0
         for number, at, begin, stop in self._fields(start, end):
             if not self._left & 63:
                 checkpoint()
-            replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1
                 if raw > 1 or number == _SEGMENT:  # protobuf decides which of two counts; a segment is not ours
                     raise _Unusual
                 if stop - begin >= self._least:
                     self.spans.add((begin, stop))
-                    replaced = _field(_SEGMENT, _varint_field(1, begin) + _varint_field(2, stop))
+                    size += self._keep(kept, at)
+                    size += self._add(_field(_SEGMENT, _varint_field(1, begin) + _varint_field(2, stop)))
+                    kept = stop
             elif (
                 number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin))
             ):
-                replaced = _field(number, self.strip(begin, stop, nested[number], depth - 1))
-            if replaced:
-                pieces += [self._source.piece(kept, at), replaced]
+                size += self._keep(kept, at)
+                place = len(self.pieces)
+                self.pieces.append(b"")
+                inside = self.strip(begin, stop, nested[number], depth - 1)
+                self.pieces[place] = header = _header(number, inside)
+                size += len(header) + inside
                 kept = stop
-        return b"".join([*pieces, self._source.piece(kept, end)])
+        return size + self._keep(kept, end)
+
+    def _keep(self, start: int, stop: int) -> int:
+        return self._add(self._source.piece(start, stop)) if start < stop else 0
+
+    def _add(self, piece: Buffer) -> int:
+        self.pieces.append(piece)
+        return len(piece)
 
     def _is_list(self, begin: int) -> bool:
         """Return True if an attribute is a list of numbers or strings, perhaps millions, by the field after its name."""
@@ -235,4 +247,9 @@ def _varint_field(number: int, value: int) -> bytes:
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    return _to_varint(number << 3 | _BYTES) + _to_varint(len(payload)) + payload
+    return _header(number, len(payload)) + payload
+
+
+def _header(number: int, size: int) -> bytes:
+    """Return what precedes the bytes of a field."""
+    return _to_varint(number << 3 | _BYTES) + _to_varint(size)

@@ -1,5 +1,6 @@
 """The outline of a ModelProto: the same model, without the bytes of its large tensors."""
 
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -68,7 +69,8 @@ def test_a_file_is_read_once_for_each_large_tensor() -> None:
     found = wire.outline(InFile(len(data), read), LARGE)
     assert found is not None
     assert len(found[1]) == 3
-    assert len(reads) == 5, "the beginning of the model is read again, once its graph is known"
+    assert len(reads) == 4
+    assert all(stop <= start for (_, stop), (start, _) in pairwise(reads))
 
 
 def restored(small: bytes, data: bytes) -> onnx.ModelProto:
