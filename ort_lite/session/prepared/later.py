@@ -23,8 +23,6 @@ MALFORMED = (
     RecursionError, TypeError, ValueError, AssertionError, OrtLiteError,
 )  # fmt: skip
 """The errors that malformed bytes lead to."""
-
-
 _HOLDER = "_later"
 """The attribute that holds the reference where objects have a dictionary."""
 _LAST = {Value: "constant", Node: "attributes"}
@@ -74,11 +72,11 @@ def _derive(kind: type) -> tuple[type, Callable[[Any, "ref[Later]"], None]]:
     last = _LAST.get(kind, fields[-1] if fields else "")
     slot = getattr(kind, last, None)
 
-    def held(made: Any) -> Any:
+    def reference(made: Any) -> Any:
         return vars(made).get(_HOLDER) if slot is None else slot.__get__(made)
 
     def get_missing(made: Any, name: str) -> Any:
-        later = held(made)
+        later = reference(made)
         if type(later) is not ref:  # another thread has just set all fields
             return object.__getattribute__(made, name) if name != last else later
         found = later()
@@ -90,7 +88,7 @@ def _derive(kind: type) -> tuple[type, Callable[[Any, "ref[Later]"], None]]:
         return getattr(made, name)
 
     def is_read(value: Any) -> bool:
-        later = held(value)
+        later = reference(value)
         found = later() if type(later) is ref else None
         known: bool | None = None if found is None else found.partial.read.get(value)
         return Value.is_read(value) if known is None else known
