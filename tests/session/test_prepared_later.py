@@ -15,7 +15,8 @@ from onnx import helper, numpy_helper
 
 from ort_lite.errors import RuntimeException
 from ort_lite.graph.graph import Node
-from ort_lite_cpu.program.program import Program, ProgramOrigin
+from ort_lite_cpu.program.origin import ProgramOrigin
+from ort_lite_cpu.program.program import Program
 from tests.session.prepared_sessions import equal, feeds, found, model, session, store_in, stored
 
 

@@ -10,7 +10,8 @@ from ort_lite.memory import locks
 from ort_lite.provider import Partition
 from ort_lite_cpu.lowering.lowered import Source
 from ort_lite_cpu.options import CPUOptions
-from ort_lite_cpu.program.program import Program, prepare_bodies
+from ort_lite_cpu.program.origin import prepare_bodies
+from ort_lite_cpu.program.program import Program
 
 if TYPE_CHECKING:
     from ort_lite.memory.planning.plan import MemoryPlan

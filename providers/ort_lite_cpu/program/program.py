@@ -9,7 +9,7 @@ The file is long because the methods that run, describe and store a Program shar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from math import prod
@@ -25,8 +25,6 @@ from ort_lite.native import Spec
 from ort_lite.native.loader import load_keys
 from ort_lite.native.spec import key_of
 from ort_lite.provider import CURRENT, RECORDED, Body
-from ort_lite.provider.abilities import prepares_calls
-from ort_lite.record import Record
 from ort_lite.shapes import as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
@@ -39,6 +37,7 @@ from ort_lite_cpu.program.aliases import find_aliases, find_growths
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.growth import NO_GROWTH, RunGrowth, prepare_growth
 from ort_lite_cpu.program.host_step import run_host_step
+from ort_lite_cpu.program.origin import LARGE, ProgramOrigin, find_restorers, find_sources, prepare_bodies
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble, load_kernels
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, NO_TARGETS, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
 _WITH_CALLS = "with calls"
 """Beside shapes, the key of the program that does not inline bodies."""
 _SHAPE = attrgetter("shape")
-_LARGE = 1 << 16
-"""Bytes of a constant from which on it is not kept beside what it was packed to."""
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
 
@@ -66,18 +63,6 @@ ALIGNMENT = 16
 def machinery(threads: int) -> tuple[Spec, ...]:
     """Return the kernels that run programs on this machine, whatever target these are compiled for."""
     return RUN_JOB, *bind.SPECS, *team.specs(threads)
-
-
-class ProgramOrigin(Record, frozen=False, eq=False):
-    """The nodes that a program was lowered from, and what may take its place: runs need them only if their case was not foreseen."""
-
-    LATER = frozenset({"source", "restorers", "spare"})
-
-    source: Source
-    restorers: Mapping[Value, Callable[[], Any]]
-    """Functions that make the arrays of constants that were consumed."""
-    spare: Program | None = None
-    """The program with calls, if it was created ahead."""
 
 
 class Program:
@@ -116,7 +101,7 @@ class Program:
         self._only = self._short_path([info.type for _, info in inputs])
         self.aliases = find_aliases(self.steps, len(inputs), self.output_places)
         self.growths = find_growths(self.steps, self.lowered, len(inputs), self.output_places)
-        self.origin = ProgramOrigin(source, _restorers(nodes, self.lowered, self.steps))
+        self.origin = ProgramOrigin(source, find_restorers(nodes, self.lowered, self.steps))
         limited = options.pool is not None and options.pool.budget.limit is not None
         self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
 
@@ -130,7 +115,7 @@ class Program:
 
         Nothing that the program says of itself changes. What cannot be created now is an error of the run that needs it.
         """
-        sources = list(_sources(self.source.bodies))
+        sources = list(find_sources(self.source.bodies))
         inlined = [source.inlined for source in sources]
         if not any(inlined):
             return
@@ -199,7 +184,7 @@ class Program:
             return []
         read = {address_of(array) for segment in segments for array in segment.keep}
         arrays = [(value, value.constant) for value in constants]
-        return [v for v, array in arrays if array is not None and array.nbytes >= _LARGE and address_of(array) not in read]
+        return [v for v, array in arrays if array is not None and array.nbytes >= LARGE and address_of(array) not in read]
 
     def facts(self) -> dict[str, int | str]:
         """Return the facts of a partition that `InferenceSession.explain` prints.
@@ -459,25 +444,6 @@ def _run_other(program: Program, inputs: Sequence[Any], targets: Sequence[Any], 
     return program.grow(inputs, targets, growth.given) if growth.rooms else program(inputs, targets)
 
 
-def prepare_bodies(bodies: Mapping[Graph, Body]) -> None:
-    """Create the programs of bodies. What cannot be created now is an error of the run that calls it, if one ever does."""
-    for body in bodies.values():
-        for step in body.steps:
-            if prepares_calls(step.function):
-                with suppress(OrtLiteError, MemoryError):
-                    step.function.prepare_calls()
-
-
-def _sources(bodies: Mapping[Graph, Body]) -> Iterator[Source]:
-    """Yield the sources of bodies, and of those inside of them."""
-    for body in bodies.values():
-        for step in body.steps:
-            source = getattr(step.function, "source", None)
-            if isinstance(source, Source):
-                yield source
-                yield from _sources(source.bodies)
-
-
 def _of_any_rank(nodes: Sequence[Node]) -> bool:
     """Return True if the results depend on no rank, so that a declared scalar may be anything, as in onnxruntime."""
     families = (FAMILIES.get((node.domain, node.op_type)) for node in nodes if node.op_type != "Identity")
@@ -488,28 +454,6 @@ def _may_share(lowered: LoweringResult) -> bool:
     """Return True if an instruction is, for some shapes at least, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
-
-
-def _restorers(
-    nodes: Sequence[Node], lowered: LoweringResult, steps: Sequence[SegmentRun | HostStep]
-) -> dict[Value, Callable[[], Any]]:
-    """Return functions that rebuild large constants which no instruction and no step reads in their original form."""
-    if not lowered.restorers:
-        return {}
-    read: set[int] = set()
-    for step in steps:
-        if isinstance(step, SegmentRun):
-            read.update(map(id, step.segment.keep))
-        else:
-            read.update(id(tensor.constant) for tensor in step.inputs if tensor is not None)
-    found: dict[Value, Callable[[], Any]] = {}
-    for node in nodes:
-        for value in node.reads():
-            if value is not None and value.constant is not None and value.constant.nbytes >= _LARGE:
-                array = id(value.constant)
-                if array in lowered.restorers and array not in read:
-                    found[value] = lowered.restorers[array]
-    return found
 
 
 def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
