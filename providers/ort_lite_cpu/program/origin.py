@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Graph, Node, Value
@@ -13,9 +13,6 @@ from ort_lite.provider.abilities import prepares_calls
 from ort_lite.record import Record
 from ort_lite_cpu.lowering.lowered import HostStep, LoweringResult, Source
 from ort_lite_cpu.program.segment_run import SegmentRun
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.program.program import Program
 
 LARGE = 1 << 16
 """The bytes of a constant from which on it is not kept beside what it was packed to."""
@@ -29,8 +26,8 @@ class ProgramOrigin(Record, frozen=False, eq=False):
     source: Source
     restorers: Mapping[Value, Callable[[], Any]]
     """Functions that make the arrays of constants that were consumed."""
-    spare: Program | None = None
-    """The program with calls, if it was created ahead."""
+    spare: Any = None
+    """The Program with calls, if it was created ahead."""
 
 
 def prepare_bodies(bodies: Mapping[Graph, Body]) -> None:

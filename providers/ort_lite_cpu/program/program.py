@@ -417,7 +417,7 @@ class Program:
         """The same, whose bodies are called: for whatever comes."""
         known = self._checked.get(_WITH_CALLS)
         if known is None:
-            made = self.origin.spare or self._calling()
+            made: Program = self.origin.spare or self._calling()
             known = self._checked.keep(_WITH_CALLS, made) or made
         return known
 
