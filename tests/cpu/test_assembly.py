@@ -244,13 +244,15 @@ def test_kernels_of_tiles(kernel: str, left: str, form: int) -> None:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("name", DOTS)
 def test_tiles_of_codes_keep_their_sums_in_registers(name: str, bits: int) -> None:
-    """The tiles of one row, of the last rows and of most rows have as many products as their shapes promise."""
+    """The tiles of one row (one panel or two), of the last rows and of most rows have as many products as their shapes promise."""
     target = parse_target(name)
     tile, form = few_bit_dots.code_tile(target), few_bit_dots.dot_form(target, bits, True)
     signature = "void(*i8,*f32,*i32,*u32,*f32,*u8,i64,i64,*f32,i64,i64,i64)"
     loops = multiplying_loops(Spec.plain(few_bit_dots._panel, signature, {"form": form, "tile": tile}), target)
+    pair = "void(*i8,*f32,*i32,*u32,*f32,*u8,i64,i64,*f32,i64,i64)"
+    loops += multiplying_loops(Spec.plain(few_bit_dots._pair, pair, {"form": form, "tile": tile}), target)
     assert spilled(loops) == []
-    for products in (tile.vectors, tile.few * 2, tile.rows * 2):
+    for products in (tile.vectors, 2 * tile.vectors, tile.few * 2, tile.rows * 2):
         assert any(loop.products() == products * 8 // bits for loop in loops)
 
 

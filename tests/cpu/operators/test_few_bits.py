@@ -12,7 +12,7 @@ from tests.cpu.operators.test_matmul_n_bits import HOW, operands
 from tests.cpu.ort import ort_op
 
 QUANTIZES = runnable("host").has_byte_products
-SHAPES = [(1, 40, 16), (17, 96, 32), (65, 200, 64), (65, 320, 128), (17, 300, 256)]
+SHAPES = [(1, 40, 16), (17, 96, 32), (65, 200, 64), (65, 320, 128), (17, 300, 256), (300, 96, 32)]
 
 
 def split(packed: Array, bits: int) -> Array:
@@ -60,7 +60,7 @@ def test_products_are_those_of_the_formula(n: int, k: int, size: int, bits: int,
     given = operands(n, k, size, bits, zeros)
     constants = [i for i, array in enumerate(given, 1) if array is not None]
     how: dict[str, Any] = {"N": n, "K": k, "block_size": size, "bits": bits, "accuracy_level": level}
-    bias = ramp((n,)) if n == 17 else None
+    bias = ramp((n,)) if n in (17, 300) else None
     program = op_program("MatMulNBits", [activations(2, k), *given, None, bias], how, constants=[*constants, 5], **HOW)
     for rows in (1, 2, 3, 5, 46):
         a = activations(rows, k)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
-from ort_lite.native.lang import Ptr
+from ort_lite.native.lang import Ptr, native, shift
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.run.kernels import Kernels
@@ -46,6 +46,13 @@ class WeightPanel(NamedTuple):
     zeros: Ptr
     blocks: int
     size: int
+
+
+@native
+def weight_panel(b: Ptr, scales: Ptr, zeros: Ptr, number: int, g: BlockedProduct, bits: int, width: int) -> WeightPanel:
+    """Return panel `number` of weights."""
+    at = number * g.blocks * width
+    return WeightPanel(shift(b, at * (g.size * bits // WORD)), shift(scales, at), shift(zeros, at), g.blocks, g.size)
 
 
 class Codes(Vectors):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
-from ort_lite_cpu.kernels.gemm.codes import WORD, BlockedProduct, Codes, WeightPanel
+from ort_lite_cpu.kernels.gemm.codes import WORD, BlockedProduct, Codes, WeightPanel, weight_panel
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, LeftOperand, Tile, TileEpilogue, panel
 
@@ -81,16 +81,14 @@ def few_bits(
         top, ending = first * rows, 0 if null(bias) else BIAS
         x, out, count = shift(a, top * k), shift(y, top * n), min(last * rows, m) - top
         for p in range(left, right):
-            at, j = p * blocks * width, p * width
-            w = WeightPanel(shift(b, at * (size * form.bits // WORD)), shift(scales, at), shift(zeros, at), blocks, size)
+            j, w = p * width, weight_panel(b, scales, zeros, p, g, form.bits, width)
             _many(x, w, shift(bias, j), shift(out, j), own, count, n, n - j, k, ending, form, tile)
         return OK
     for i in range(0, m, together):
         count = min(together, m - i)
         _begin(shift(a, i * k), own, count, together, k, blocks, size)
         for p in range(across * part // parts, across * (part + 1) // parts):
-            at, j = p * blocks * width, p * width
-            w = WeightPanel(shift(b, at * (size * form.bits // WORD)), shift(scales, at), shift(zeros, at), blocks, size)
+            j, w = p * width, weight_panel(b, scales, zeros, p, g, form.bits, width)
             sums, out, added = shift(own, together * (blocks * size + blocks)), shift(y, i * n + j), shift(bias, j)
             _few(own, w, sums, count, form, tile.vectors, tile.lanes)
             for row in range(count):
