@@ -166,7 +166,7 @@ def few_bit_dots(
     n, blocks, rows, width = g.n, g.blocks, tile.rows, tile.vectors * tile.lanes
     down, across = (g.m + rows - 1) // rows, (n + width - 1) // width
     first, last, left, right = grid(down, across, rows, width, part, parts)
-    half = (right - left) // 2 if g.m == 1 else 0
+    half = (right - left) // 2 if g.m == 1 and first < last else 0
     for p in range(left, left + half):
         j, x = p * width, Activations(q, q_scales, sums)
         _pair(x, weight_panel(b, scales, zeros, p, g, form.bits, width), shift(y, j), half, n - j, form, tile)
@@ -241,28 +241,18 @@ def _tile(
     depth, width = builder.mul(w.blocks, w.size), across * lanes
     addresses, count = Rows(dots, depth, rows), rows * vectors
     starts = addresses.starts(x.q)
-    later = emit.mul(builder.mul(apart, w.blocks), width)
-    later_words = builder.sdiv(builder.mul(later, w.size), emit.integer(emit.share))
-
-    def columns(read: Callable[[Any, int], Any], pointer: Any, step: Any) -> list[Any]:
-        other = emit.move(pointer, step)
-        return [read(pointer if j < across else other, j % across * lanes) for j in range(vectors)]
-
-    def words_of(codes: Any) -> list[Any]:
-        if panels == 1:
-            emit.prefetch_codes(codes, vectors)
-        return columns(emit.load_word, codes, later_words)
+    columns = PanelColumns(emit, w, apart, vectors, across)
 
     def block_of(number: Any, values: Sequence[Any]) -> list[Any]:
         pointers, (codes, scale, zero), totals = values[: len(starts)], values[len(starts) : -count], list(values[-count:])
         at = [builder.add(emit.mul(w.blocks, row), number) for row in range(rows)]
         sums = [dots.splat(builder.load(emit.move(x.sums, place))) for place in at]
         first = [dots.zero if form.given else sums[k // vectors] for k in range(count)]
-        round_of = emit.round_of(dots, addresses, rows, vectors, width, words_of)
+        round_of = emit.round_of(dots, addresses, rows, columns)
         found = emit.loop(emit.integer(0), w.size, emit.share, [*pointers, codes, *first], round_of)[1]
         moved, found = found[:-count], found[-count:]
-        factors = columns(emit.load, scale, later)
-        away = columns(emit.zeros, zero, later) if form.given else []
+        factors = columns.read(emit.load, scale, columns.later)
+        away = columns.read(emit.zeros, zero, columns.later) if form.given else []
         for k in range(count):
             row, j = divmod(k, vectors)
             value = builder.sitofp(found[k], emit.type)
@@ -303,15 +293,14 @@ class CodeDots(Codes):
     def _bytes(self, value: int) -> Any:
         return self._each(value * 0x01010101)
 
-    def round_of(
-        self, dots: ByteDots, addresses: Rows, rows: int, vectors: int, width: int, words_of: Callable[[Any], list[Any]]
-    ) -> Any:
+    def round_of(self, dots: ByteDots, addresses: Rows, rows: int, columns: "PanelColumns") -> Any:
         """Return the function that emits the k of one word: pointers to rows, one to words, and sums."""
+        vectors = columns.vectors
         count = rows * vectors
 
         def emit_round(_: Any, values: Sequence[Any]) -> list[Any]:
             pointers, codes, sums = list(values[: -count - 1]), values[-count - 1], list(values[-count:])
-            held = words_of(codes)
+            held = columns.words(codes)
             for number in range(self.share // 4):
                 factors = [self.field(word, number) for word in held]
                 for i in range(rows):
@@ -321,6 +310,27 @@ class CodeDots(Codes):
                         sums[k] = dots.dot(factors[k % vectors], factor, sums[k])
                     addresses.next_after(pointers, i, sums[i * vectors : (i + 1) * vectors])
             pointers = [self.move(pointer, self.integer(self.share)) for pointer in pointers]
-            return [*pointers, self.move(codes, self.integer(width)), *sums]
+            return [*pointers, self.move(codes, self.integer(columns.across * self.lanes)), *sums]
 
         return emit_round
+
+
+class PanelColumns:
+    """Reads columns of a panel of `across` vectors: the first `vectors`, or all and those of the panel `apart` panels later."""
+
+    def __init__(self, emit: CodeDots, w: Any, apart: Any, vectors: int, across: int) -> None:
+        self.emit, self.vectors, self.across = emit, vectors, across
+        self.later = emit.mul(emit.builder.mul(apart, w.blocks), across * emit.lanes)
+        """The scales between the panels."""
+        self.later_words = emit.builder.sdiv(emit.builder.mul(self.later, w.size), emit.integer(emit.share))
+
+    def words(self, codes: Any) -> list[Any]:
+        """Return the words at the pointer to the first ones. Two panels are read without prefetches, see `_pair`."""
+        if self.vectors <= self.across:
+            self.emit.prefetch_codes(codes, self.vectors)
+        return self.read(self.emit.load_word, codes, self.later_words)
+
+    def read(self, load: Callable[[Any, int], Any], pointer: Any, later: Any) -> list[Any]:
+        """Return load(pointer, element) for each vector; `later` are the elements between the panels."""
+        places = [self.emit.move(pointer, later), pointer]
+        return [load(places[j < self.across], j % self.across * self.emit.lanes) for j in range(self.vectors)]
