@@ -12,6 +12,7 @@ from ort_lite.graph.released import drop_constant
 from ort_lite.inference.shape_rules import constant_info
 from ort_lite.load.file_place import reader_of
 from ort_lite.log.events import Stream
+from ort_lite.memory.recipes import Recipes
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
@@ -163,8 +164,10 @@ def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> No
 # What a session gives up
 
 
-def drop_absorbed_constants(assignment: Assignment, compiled: Compiled) -> list[str]:
+def drop_absorbed_constants(assignment: Assignment, compiled: Compiled, recipes: Recipes | None = None) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
+
+    recipes: how arrays were derived from those of a file; None: it is not known.
 
     Partitions that the next provider may have to run keep theirs. A constant that is an output of a graph stays, and so does one
     whose contents shape inference reads: a provider that lowers a node with a body during a run infers the body again. O(constants
@@ -173,7 +176,7 @@ def drop_absorbed_constants(assignment: Assignment, compiled: Compiled) -> list[
     read: dict[Value, bool] = {}
     restored_by: dict[Value, Callable[[], Any]] = {}
     for partition in assignment.partitions:
-        restorers = dict(_restorers(partition, compiled))
+        restorers = dict(_restorers(partition, compiled, recipes))
         restored_by.update(restorers)
         replaceable = partition.name in compiled.replaceable
         kept_by = set(partition.constants) if replaceable else _still_read(partition, compiled, restorers)
@@ -195,7 +198,7 @@ def _is_needed(value: Value) -> bool:
     return value.is_graph_output() or (value.constant is not None and constant_info(value.constant).contents is not None)
 
 
-def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:
+def _restorers(partition: Partition, compiled: Compiled, recipes: Recipes | None) -> Iterator[tuple[Value, Callable[[], Any]]]:
     """Return the functions that rebuild consumed constants, by the values of the graph."""
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
     if restores(one):
@@ -205,7 +208,7 @@ def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value
         for value, own in owns.items():
             if own in found:
                 yield value, _restorer(one, own, partition.name)
-            elif own in unread and value.constant is not None and (reader := reader_of(value.constant)) is not None:
+            elif own in unread and value.constant is not None and (reader := reader_of(value.constant, recipes)) is not None:
                 yield value, reader
 
 

@@ -2,11 +2,15 @@
 
 import errno
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import Fail
 from ort_lite.load.files import Changed, OpenFile, open_file, words
 from ort_lite.load.spans import ByteSpan, span_of
+from ort_lite.memory.recipes import Recipes
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from ort_lite.record import Record
 
@@ -55,8 +59,32 @@ class FileReader(Record):
         return self.read().array(self.dtype, self.shape)
 
 
-def reader_of(array: Array) -> FileReader | None:
-    """Return the reader of an array; None if no file has just these bytes."""
+class DerivedReader(Record):
+    """A function that computes an array again, from small arrays and from what its other arguments read."""
+
+    function: Callable[..., Array]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> Array:
+        return self.function(*[each() if isinstance(each, FileReader | DerivedReader) else each for each in self.arguments])
+
+
+def reader_of(array: Array, recipes: Recipes | None = None) -> FileReader | DerivedReader | None:
+    """Return the reader of an array that a file has, or that was derived from such arrays by `recipes`. None for any other."""
     span = span_of(array)
     read = None if span is None or span.nbytes != array.nbytes or not array.flags.c_contiguous else span.read_again
-    return None if read is None else FileReader(read, from_numpy(array.dtype), array.shape)
+    if read is not None:
+        return FileReader(read, from_numpy(array.dtype), array.shape)
+    derivation = None if recipes is None else recipes.derivation(array)
+    if derivation is None:
+        return None
+    function, given = derivation
+    arguments = tuple(_to_read_again(each, recipes) for each in given)
+    return None if any(each is None for each in arguments) else DerivedReader(function, arguments)
+
+
+def _to_read_again(argument: Any, recipes: Recipes | None) -> Any:
+    """Return an argument of a function, its reader if it is a large array, or None if it may hold one."""
+    if isinstance(argument, np.ndarray):
+        return reader_of(argument, recipes) if argument.nbytes >= _LEAST else argument.copy()
+    return argument if isinstance(argument, bool | int | float | str) else None

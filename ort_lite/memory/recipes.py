@@ -31,6 +31,13 @@ class Recipes:
         self.twins: dict[int, tuple[Array, Array]] = {}
         """Arrays of other sessions that took the place of equal ones: (the other's, the session's own)."""
 
+    def derivation(self, array: Array) -> tuple[Callable[..., Array], tuple[Any, ...]] | None:
+        """Return the function and the arguments of which `derive` made an array, or one that it took the place of."""
+        _, own = self.twins.get(id(array), (array, array))
+        found = self.derived.get(id(own))
+        made = None if found is None else found[1]
+        return (made.func, made.args) if isinstance(made, partial) and not made.keywords else None
+
 
 class _Recording(threading.local):
     recipes: Recipes | None = None

@@ -11,7 +11,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merge_outputs
 from ort_lite.load.source import ModelSource, ParsedSource
 from ort_lite.log.events import Span
-from ort_lite.memory.recipes import recording
+from ort_lite.memory.recipes import Recipes, recording
 from ort_lite.native.checkpoint import begin_stage, checkpoint
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
@@ -112,16 +112,16 @@ def _store(
     if not worth:
         return made
     with span("store_prepared_program") as facts:
-        drop_constants(options, made.prepared)
+        drop_constants(options, made.prepared, program.recipes)
         why = "initializers are inputs" if made.defaults else program.write((made.prepared, made.described))
         facts.update(stored=f"no, because {why}" if why else "yes")
     return made.replace(dropped=True)
 
 
-def drop_constants(options: SessionOptions, prepared: Prepared) -> None:
-    """Drop the constants that partitions absorbed, unless the options keep them."""
+def drop_constants(options: SessionOptions, prepared: Prepared, recipes: Recipes | None = None) -> None:
+    """Drop the constants that partitions absorbed, unless the options keep them: see `lifecycle.drop_absorbed_constants`."""
     if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-        lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
+        lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled, recipes)
 
 
 def _create(

@@ -16,10 +16,12 @@ from ort_lite.graph.released import DroppedConstant
 from ort_lite.memory.sharing import shared
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from tests.cpu.check import ramp
+from tests.session import prepared_sessions
 
 SHAPE = (64, 64, 3, 3)
 IMAGE = {"x": ramp((1, 64, 12, 12))}
 CONV = "y = Conv<pads = [1, 1, 1, 1]>(x, w)"
+NORMALISED = "c = Conv<pads = [1, 1, 1, 1]>(x, w)  y = BatchNormalization(c, line, line, line, line)"
 FREE, TIED = "float[N, 64, H, W] x", "float[N, 64, H, W] x, float[N, 64, H, W] other"
 
 
@@ -37,6 +39,8 @@ def save(
         f'<ir_version: 10, opset_import: ["" : 21]> main ({inputs}) => (float[a, b, c, d] y) {{ {body} }}'
     )
     model.graph.initializer.append(onnx.numpy_helper.from_array(filters, "w"))
+    if "line" in body:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.linspace(0.5, 2, 64, dtype=np.float32), "line"))
     path = folder / "model.onnx"
     onnx.save(model, path, save_as_external_data=external, location="weights", size_threshold=0)
     return path
@@ -50,7 +54,7 @@ def session(path: Path, keep: bool = False) -> ort_lite.InferenceSession:
 
 def weight(made: ort_lite.InferenceSession) -> "Array | DroppedConstant | None":
     [partition] = made.explain().assignment.partitions
-    [value] = [value for value in partition.constants if value.name == "w"]
+    [value] = [value for value in partition.constants if value.constant is not None and value.constant.shape == SHAPE]
     return value.constant
 
 
@@ -109,6 +113,32 @@ def test_results_do_not_depend_on_files_where_weights_may_be_read_again(
     assert made.run(None, feed)[0].shape[1:] == (64, 12, 12)
     if inputs == TIED or not external:
         assert isinstance(weight(made), np.ndarray)
+
+
+def test_weights_that_a_fusion_scaled_are_given_up_and_computed_again(
+    tmp_path: Path, filters: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared_sessions.store_in(tmp_path / "programs", monkeypatch)
+    path = save(tmp_path, filters, body=NORMALISED)
+    kept = weight(session(path, keep=True))
+    assert isinstance(kept, np.ndarray)
+    assert not np.array_equal(kept, filters)
+    expected = kept.copy()
+    del kept
+    first = prepared_sessions.session(path)
+    second = prepared_sessions.session(path)
+    assert (prepared_sessions.stored(first), prepared_sessions.found(second)) == ("yes", "yes")
+    for made in (first, second):
+        found = weight(made)
+        assert isinstance(found, DroppedConstant)
+        assert np.asarray(found).tobytes() == expected.tobytes()
+        assert made.memory()["constants"] < filters.nbytes
+    np.testing.assert_array_equal(second.run(None, IMAGE, verify="partition")[0], first.run(None, IMAGE)[0])
+    os.truncate(tmp_path / "weights", 100)
+    first.run(None, IMAGE)
+    for made in (first, second):
+        with pytest.raises(Fail, match=f"cannot be read from .*weights again.*{KEEP_CONSTANTS}"):
+            np.asarray(weight(made))
 
 
 def test_weights_are_freed_without_the_garbage_collector(tmp_path: Path, filters: Array) -> None:

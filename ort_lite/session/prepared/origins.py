@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, to_numpy
-from ort_lite.load.file_place import FileReader, reader_of
+from ort_lite.load.file_place import DerivedReader, FileReader, reader_of
 from ort_lite.memory import recipes
 from ort_lite.memory.arenas import address_of
 from ort_lite.memory.recipes import Recipes
@@ -61,7 +61,9 @@ class Origins:
         return found
 
     def reader(self, restore: Any) -> Any:
-        """Return what stands for a function that restores a constant: for one that reads a tensor, its `ReadAgain`."""
+        """Return what stands for a function that restores a constant: for one that reads tensors, `ReadAgain` of each."""
+        if isinstance(restore, DerivedReader):
+            return restore.replace(arguments=tuple(map(self.reader, restore.arguments)))
         if not isinstance(restore, FileReader):
             return restore
         number = self._readers.get(restore)
@@ -71,7 +73,7 @@ class Origins:
         return ReadAgain(number)
 
     @cached_property
-    def _readers(self) -> dict[FileReader | None, int]:
+    def _readers(self) -> dict[FileReader | DerivedReader | None, int]:
         return {reader_of(array): k for k, array in self._alike}
 
     def recipe(self, array: Array) -> tuple[Callable[..., Array], tuple[Any, ...]] | None:
