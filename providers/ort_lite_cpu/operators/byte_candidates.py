@@ -36,7 +36,11 @@ class ByteProduct(Record, eq=False):
     def work(self, height: int, width: int, deep: int, rate: float) -> float:
         """Return the work of whole blocks of `height` rows, `width` columns and `deep` bytes of k, and of reading b."""
         columns, depth = -(-self.n // width) * width, -(-self.k // deep) * deep
-        return sum(-(-m // height) * height * columns * depth / rate + columns * depth * READ for m in self.rows)
+        return sum(-(-m // height) * height * columns * depth / rate + self.read(width, deep) for m in self.rows)
+
+    def read(self, width: int, deep: int) -> float:
+        """Return the work of reading b, in whole blocks of `width` columns and `deep` bytes of k."""
+        return -(-self.n // width) * width * (-(-self.k // deep) * deep) * READ
 
 
 def byte_product(op: NodeLowering, left: DType, rows: Dim, n: Dim, k: Dim) -> ByteProduct:

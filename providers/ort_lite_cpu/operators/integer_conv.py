@@ -23,9 +23,10 @@ from ort_lite_cpu.lowering.attributes import check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators import integer_conv_costs as costs
-from ort_lite_cpu.operators.byte_candidates import ByteProduct, byte_product, choose_tile
+from ort_lite_cpu.operators.byte_candidates import ByteProduct, byte_product
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
+from ort_lite_cpu.operators.integer_conv_candidates import ByteConv, ConvForm, choose_form, has_bytes, is_flat
 from ort_lite_cpu.operators.integer_product import (
     PLAIN,
     ByteOperands,
@@ -86,8 +87,12 @@ def _convolve(
     """
     weight, zero_x, zero_w = inputs
     sizes = _sizes(op, x.shape, op.raw(weight).shape, y)
-    tile = byte_tile.vector_tile(op.target) if sizes.is_depthwise else choose_tile(_as_product(op, x.dtype, sizes))
-    case = IntegerConv(op, x, op.optional(zero_x), weight, zero_w, sizes, bias, tile)
+    centred = _centred(op, sizes, weight, zero_w)
+    if sizes.is_depthwise:
+        form = ConvForm(byte_tile.vector_tile(op.target))
+    else:
+        form = choose_form(ByteConv(_as_product(op, x.dtype, sizes), sizes, centred))
+    case = IntegerConv(op, x, op.optional(zero_x), weight, zero_w, sizes, bias, centred, *form)
     kernel, packed = _form(case)
     fused = None if step is None or packed.terms is None or packed.zero_columns else _step(case, step)
     if op.has(8) and not packed.addends:
@@ -123,8 +128,12 @@ class IntegerConv(NamedTuple):
     zero_w: int
     sizes: Geometry
     bias: Array | None
+    centred: Array | None
+    """The weight less its zero points; None unless both are constant, or if nothing reads it."""
     tile: byte_tile.DotTile | None
     """The tile that multiplies bytes of x; None: they are widened."""
+    winograd: bool
+    """True for Winograd's algorithm, as `choose_form` says."""
 
     @property
     def left(self) -> list[Tensor | None]:
@@ -142,23 +151,26 @@ Emission = Callable[[IntegerConv, Packed, Tensor, LastStep], None]
 
 def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     """Return how the convolution is computed, and its weight as that reads it."""
-    op, sizes = case.op, case.sizes
-    source = op.constant(case.weight)
-    away = op.constant(case.zero_w)
-    if source is not None and source.dtype == np.int8 and not sizes.is_depthwise and away is not None and not away.any():
-        centred: Array | None = source
-    else:
-        centred = None if sizes.is_pointwise else _constant(op, case.weight, case.zero_w)
-    if source is not None and centred is not None and sizes.is_depthwise:
-        return _depthwise_form(case, source, centred)
-    if source is not None and centred is not None and _has_winograd(case, centred):
-        return _emit_winograd, _pack_winograd(case, source, centred)
-    if source is not None and centred is not None and _has_lines(case, centred):
-        return _emit_lines, _pack_lines(case, source, centred)
+    sizes, source, centred = case.sizes, case.op.constant(case.weight), case.centred
+    if source is not None and centred is not None:
+        if sizes.is_depthwise:
+            return _depthwise_form(case, source, centred)
+        if case.winograd:
+            return _emit_winograd, _pack_winograd(case, source, centred)
+        if _has_lines(case, centred):
+            return _emit_lines, _pack_lines(case, source, centred)
     packed = _filters(case)
     if sizes.is_pointwise:
         return _emit_pointwise, packed
     return _emit_windows, packed
+
+
+def _centred(op: NodeLowering, sizes: Geometry, weight: int, zero: int) -> Array | None:
+    """Return the weight less its zero points, as it is where these are 0. None unless both are constant, and for one matrix."""
+    source, away = op.constant(weight), op.constant(zero)
+    if source is not None and source.dtype == np.int8 and not sizes.is_depthwise and away is not None and not away.any():
+        return source
+    return None if sizes.is_pointwise else _constant(op, weight, zero)
 
 
 def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[Emission, Packed]:
@@ -166,20 +178,14 @@ def _depthwise_form(case: IntegerConv, source: Array, centred: Array) -> tuple[E
     op, sizes, tile, form = case.op, case.sizes, case.tile, _text(case.op, case.zero_w)
     taps = derive(np.reshape, centred, (sizes.groups, -1))
     addends = np.zeros(sizes.groups, np.int32) if case.bias is None else case.bias
-    wide = tile is not None and sizes.groups >= tile.lanes and sizes.kernel[1] in range(1, MOST_LINES + 1) and centred.size > 0
-    if wide and _is_flat(sizes) and centred.min() >= -128 and centred.max() <= 127:
+    wide = tile is not None and sizes.groups >= tile.lanes and sizes.kernel[1] in range(1, MOST_LINES + 1)
+    if wide and is_flat(sizes) and has_bytes(centred):
         shape = (sizes.groups, *centred.shape[-2:])
         words = op.pack(source, f"tap words {form}", lambda: tap_words(centred.reshape(shape)))
         terms = np.stack([taps.sum(1, dtype=np.int32), addends, np.zeros_like(addends)])
         return _emit_dot_depthwise, Packed(words, None, op.array(terms), addends=case.bias is not None)
     factors = op.pack(source, f"integer taps {form}", lambda: taps.T)
     return _emit_depthwise, Packed(factors, None, op.array(addends), addends=case.bias is not None)
-
-
-def _is_flat(sizes: Geometry) -> bool:
-    """Return True for two axes, adjacent taps and padding that is known."""
-    flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
-    return flat and all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
 
 
 def _emit_dot_depthwise(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) -> None:
@@ -259,7 +265,7 @@ def _has_lines(case: IntegerConv, centred: Array) -> bool:
     sizes, tile = case.sizes, case.tile
     if tile is None or sizes.groups != 1 or sizes.is_pointwise:
         return False
-    if not _is_flat(sizes) or centred.size == 0 or centred.min() < -128 or centred.max() > 127:
+    if not is_flat(sizes) or not has_bytes(centred):
         return False
     if not isinstance(sizes.result[2], int):
         return True
@@ -297,20 +303,6 @@ def _emit_lines(case: IntegerConv, packed: Packed, y: Tensor, step: LastStep) ->
     operands = [padded, packed.panels, emit_starts(op, packed.terms, case.zero, case.x.dtype, tile.middle), step.factors, y]
     given: dict[str, Any] = {"types": ["u8", "i8", "i32", "f32", y.native], "work": sizes.work // (16 if tile.amx else 4)}
     op.emit(integer_convolution.dot_conv_lines, operands, g=g, window=window, out=step.rescaling, tile=tile, **given)
-
-
-def _has_winograd(case: IntegerConv, centred: Array) -> bool:
-    """Return True if `integer_winograd` can compute it, and sooner than a direct form: weights are several times as large there."""
-    sizes, tile, target = case.sizes, case.tile, case.op.target
-    if tile is None or tile.amx or not target.has_vnni or not target.has(integer_winograd.NEEDS):
-        return False
-    square = sizes.kernel == (1, 3, 3) and sizes.strides == sizes.dilations == (1, 1, 1) and sizes.groups == 1
-    known = all(isinstance(size, int) for size in sizes.result)
-    if not (square and known and _is_flat(sizes) and centred.size > 0 and centred.min() >= -128 and centred.max() <= 127):
-        return False
-    numbers = sizes.numbers
-    direct = min(costs.work_of_lines(numbers, tile), costs.work_of_windows(numbers, tile))
-    return costs.work_of_winograd(numbers, tile) < direct and integer_winograd.fits(centred)
 
 
 def _pack_winograd(case: IntegerConv, source: Array, w: Array) -> Packed:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
 from ort_lite.native.cpu import host, parse_target
 from ort_lite_cpu.kernels.gemm import integer_winograd
 from ort_lite_cpu.kernels.gemm.byte_tile import vector_tile
@@ -147,6 +148,38 @@ def test_weights_of_which_zero_points_leave_bytes() -> None:
         assert ("integer_winograd" in kernels(inputs, [1, 3])) == taken
         got = run_op("ConvInteger", inputs, {}, opset=10, constants=[1, 3], fixed=True)
         np.testing.assert_array_equal(got[0], conv(*inputs)[0])
+
+
+@pytest.mark.parametrize("pin", ["winograd-pairs", "dots", "pairs"])
+def test_it_is_a_candidate_that_can_be_pinned(pin: str) -> None:
+    """Pinned or not, the sums are the same."""
+    if not host().has_vnni or host().has_tiles:
+        pytest.skip("the host has no dot products of bytes, or tiles")
+    inputs = [full((1, 64, 28, 28), "uint8"), full((64, 64, 3, 3), "int8"), np.array(77, np.uint8), np.array(0, np.int8)]
+    how: dict[str, Any] = {"opset": 10, "constants": [1, 3], "fixed": True, "pin": pin}
+    choice = op_program("ConvInteger", inputs, PADDED, **how).kernels()["node"]
+    assert choice.taken == pin and {"winograd-pairs", "dots", "pairs"} <= {*choice.costs}
+    assert any("integer_winograd" in kernel for kernel in choice.kernels) == (pin == "winograd-pairs")
+    free = op_program("ConvInteger", inputs, PADDED, **{**how, "pin": ""}).kernels()["node"]
+    assert free.taken == "winograd-pairs" == min(free.costs, key=lambda name: free.costs[name].total)
+    np.testing.assert_array_equal(run_op("ConvInteger", inputs, PADDED, **how)[0], conv(*inputs, **PADDED)[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "constants", "reason"),
+    [
+        ((64, 64, 3, 3), {"strides": [2, 2]}, [1], "it is no 3x3 convolution without strides"),
+        ((64, 64, 1, 1), {}, [1], "it is no 3x3 convolution without strides"),
+        ((64, 64, 3, 3), {}, [], "its weight is computed when the model runs"),
+        ((2, 200, 3, 3), {}, [1], "its sums may exceed 25 bits"),
+    ],
+)
+def test_a_pin_that_cannot_be_says_why(shape: Shape, attributes: dict[str, Any], constants: list[int], reason: str) -> None:
+    if not host().has_vnni or host().has_tiles:
+        pytest.skip("the host has no dot products of bytes, or tiles")
+    inputs = [full((1, shape[1], 9, 9), "uint8"), np.full(shape, 127, np.int8)]
+    with pytest.raises(InvalidArgument, match=f"asks for 'winograd-pairs': {reason}"):
+        op_program("ConvInteger", inputs, attributes, opset=10, constants=constants, fixed=True, pin="winograd-pairs")
 
 
 def numbers(channels: int, size: int, outputs: int, taps: int = 3, stride: int = 1) -> ConvolutionNumbers:
