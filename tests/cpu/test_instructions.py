@@ -74,6 +74,8 @@ def test_the_instruction_of_each_tile_has_a_loop(name: str) -> None:
     statics = [{"tile": tile} for tile in (*tiles, bfloat16_tile.bfloat16_tile(target)) if tile is not None]
     specs = [Spec(integer.integer_gemm, (), given) for given in (*statics, integer.integer_tile(target).statics, {})]
     specs += [Spec(few_bit_dots.few_bit_dots)] if target.has_byte_products else []
+    pairs = byte_tile.vector_tile(target) if target.has_vnni else None
+    specs += [] if pairs is None else [Spec(integer.integer_gemm, (), {"tile": pairs._replace(middle=byte_tile.PAIRS)})]
     assert {instruction_name([spec], target) for spec in specs} <= loops(target).keys()
 
 

@@ -17,6 +17,7 @@ from ort_lite.native.cpu import Target
 from ort_lite.provider import CURRENT, StepEvents
 from ort_lite.shapes import evaluate
 from ort_lite_cpu.costs import kernel_family
+from ort_lite_cpu.kernels.gemm.byte_tile import PAIRS
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program.bind import Bound
@@ -84,6 +85,8 @@ def instruction_name(specs: Sequence[Spec], target: Target) -> str:
     statics, names = {name: value for spec in specs for name, value in spec.statics}, {kernel_family(spec) for spec in specs}
     if "tile.pairs" in statics:
         return "amx bf16" if statics["tile.amx"] else "dots bf16"
+    if statics.get("tile.middle") == PAIRS:
+        return "pairs s16s16"
     if "tile.quads" in statics:
         kind = "amx" if statics["tile.amx"] else "i8mm" if statics["tile.quads"] == 2 else "dots"
         return f"{kind} {'s8s8' if statics['tile.middle'] else 'u8s8'}"

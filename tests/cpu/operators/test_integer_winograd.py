@@ -160,6 +160,8 @@ def test_it_is_a_candidate_that_can_be_pinned(pin: str) -> None:
     choice = op_program("ConvInteger", inputs, PADDED, **how).kernels()["node"]
     assert choice.taken == pin and {"winograd-pairs", "dots", "pairs"} <= {*choice.costs}
     assert any("integer_winograd" in kernel for kernel in choice.kernels) == (pin == "winograd-pairs")
+    expected = {"winograd-pairs": "pairs s16s16", "dots": "dots u8s8", "pairs": "pairs s16s16"}
+    assert choice.instruction == expected[pin]
     free = op_program("ConvInteger", inputs, PADDED, **{**how, "pin": ""}).kernels()["node"]
     assert free.taken == "winograd-pairs" == min(free.costs, key=lambda name: free.costs[name].total)
     np.testing.assert_array_equal(run_op("ConvInteger", inputs, PADDED, **how)[0], conv(*inputs, **PADDED)[0])
