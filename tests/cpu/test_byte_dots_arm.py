@@ -38,7 +38,7 @@ def test_products_compile_and_need_no_symbol(left: str, dtype: str, result: str)
 @pytest.mark.parametrize(("target", "left", "instruction"), INSTRUCTIONS)
 def test_inner_loops_load_each_row_once_and_keep_sums_in_registers(target: Target, left: str, instruction: str) -> None:
     tile = tile_of(target, left)
-    signature = "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,*f32,*f32,i64,f32,*i32,i64,i64,i64)"
+    signature = "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,*i32,*f32,*f32,i64,f32,*i32,i64,i64,i64)"
     text = assembly(Spec.plain(byte_dots.dot_panel, signature, {"tile": tile, "form": SUMS}), target)
     assert set(re.findall(r"\b(?:u?s?mmla|[us]dot)\b", text)) == {instruction}
     loops = [loop for loop in inner_loops(text) if loop.products()]

@@ -64,7 +64,7 @@ class ProductShape(NamedTuple):
 class DotPanel(NamedTuple):
     """A piece of a packed panel, and the sums that its columns start from: `starts`, or those of two tiles in `partial`, by `mode`.
 
-    If numbers of 16 bits are multiplied, `partial` is what is prefetched: a cache line for each four bytes of k.
+    If numbers of 16 bits are multiplied, `ahead` is prefetched: a cache line for each four bytes of k.
     """
 
     b: Ptr
@@ -72,6 +72,7 @@ class DotPanel(NamedTuple):
     depth: int
     partial: Ptr
     mode: int
+    ahead: Ptr
 
 
 @native
@@ -201,9 +202,8 @@ def _strip(
         for p in range(start, stop):
             j = p * width
             partial = shift(w.partial, (p - start) * 2 * tile.rows * width if pieces > 1 else 0)
-            right = DotPanel(
-                shift(w.b, (j * depth + begin * width) * 4), shift(w.starts, j), min(size, depth - begin), partial, mode
-            )
+            b, starts = shift(w.b, (j * depth + begin * width) * 4), shift(w.starts, j)
+            right = DotPanel(b, starts, min(size, depth - begin), partial, mode, starts)
             end = Ending(shift(w.factors, j * out.spread), shift(w.bias, j), out.spread, out.zero)
             dot_panel(x, right, end, shift(c, j), g.ldc, m, g.n - j, out.form, tile)
 
@@ -326,7 +326,7 @@ def dot_panel(
         i += 1
     while m - i > tile.rows - tile.few and not few_fill(m - i, tile):
         x, y = from_row(left, i), shift(c, i * ldc)
-        own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode)
+        own = DotPanel(right.b, right.starts, right.depth, shift(right.partial, i * 32), right.mode, right.ahead)
         _tile(x, own, end, y, ldc, m - i, n, tile.rows, tile.vectors, tile.lanes, tile.quads, tile.middle, form)
         i += tile.rows
     while i < m and (tile.quads > 1 or m - i > 1):
@@ -346,7 +346,7 @@ def few_fill(m: int, tile: DotTile) -> bool:
 
 
 @emitter(
-    "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,*f32,*f32,i64,f32,*T,i64,i64,i64,static,static,static,static,static,static)",
+    "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,*i32,*f32,*f32,i64,f32,*T,i64,i64,i64,static,static,static,static,static,static)",
     needs=NEEDS,
 )
 def _tile(
@@ -400,7 +400,7 @@ def dot_sums(emit: Any, left: Any, right: Any, first: list[Any], rows: int) -> l
     def step(at: Any, values: Sequence[Any]) -> list[Any]:
         pointers, b, totals = list(values[:count]), values[count], list(values[count + 1 :])
         if isinstance(emit, PairDots):
-            ask_for(builder, emit.move(right.partial, emit.mul(at, CACHE_LINE // 4)), 2)
+            ask_for(builder, emit.move(right.ahead, emit.mul(at, CACHE_LINE // 4)), 2)
         factors = [emit.load(b, j * lanes) for j in range(vectors)]
         for i in range(rows):
             word = emit.splat(builder.load(emit.words(addresses.at(pointers, i)), align=1))

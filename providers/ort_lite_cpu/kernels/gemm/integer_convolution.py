@@ -260,7 +260,7 @@ def dot_conv_lines(
             configure_tiles(tile.rows if pixel < whole else count, tile.amx)
             for p in range(begin, stop):
                 j = p * width
-                right = DotPanel(shift(w, j * line), shift(starts, j), depth, starts, 0)
+                right = DotPanel(shift(w, j * line), shift(starts, j), depth, starts, 0, starts)
                 end = Ending(shift(factors, j * out.spread), factors, out.spread, out.zero)
                 for row in range(top, bottom):
                     source = shift(x, (row // g.oh * h + row % g.oh * window.sh) * pitch + pixel * window.sw * g.c)

@@ -179,7 +179,7 @@ def _multiply(
         i = 0
         while i < run.tiles:
             left = LeftOperand(shift(v, i * run.row + k * plane), run.row, 0, 1)
-            right = DotPanel(shift(w, k * step), zeros, depth, shift(ahead, share if i > 0 else 0), 0)
+            right = DotPanel(shift(w, k * step), zeros, depth, zeros, 0, shift(ahead, share if i > 0 else 0))
             count = tile.rows if run.tiles - i >= tile.rows + tile.few else run.tiles - i
             if few_fill(count, tile):
                 count = 2 * tile.few
