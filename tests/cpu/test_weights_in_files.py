@@ -141,9 +141,16 @@ def test_weights_that_a_fusion_scaled_are_given_up_and_computed_again(
             np.asarray(weight(made))
 
 
-def test_weights_are_freed_without_the_garbage_collector(tmp_path: Path, filters: Array) -> None:
-    """No fusion changes the copy of the partition, which is dropped and is full of cycles."""
-    path = save(tmp_path, filters, body="z = Conv<pads = [1, 1, 1, 1]>(x, w)  v = Sqrt(z)  y = Add(z, v)")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "z = Conv<pads = [1, 1, 1, 1]>(x, w)  v = Sqrt(z)  y = Add(z, v)",
+        "a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Conv<pads = [1, 1, 1, 1]>(a, w)  y = Concat<axis = 1>(a, b)",
+    ],
+)
+def test_weights_are_freed_without_the_garbage_collector(tmp_path: Path, filters: Array, body: str) -> None:
+    """No fusion changes the copy of the partition, which is dropped and is full of cycles. Parts of a Concat refer to their values."""
+    path = save(tmp_path, filters, body=body)
     gc.collect()
     gc.disable()
     try:

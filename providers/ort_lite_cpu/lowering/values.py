@@ -71,6 +71,10 @@ class Values:
         self.builder.result.assumptions += open_
         return True
 
+    def forget_tensors(self) -> None:
+        """Forget all tensors, some of which refer to these values: without such a cycle, weights are freed as soon as they can be."""
+        self.tensors.clear()
+
     def give(self, value: Value, tensor: Tensor, info: Info) -> None:
         """Make a tensor of the program around this body an input: a tensor of its own over the same memory."""
         self.inference.infos[value] = info

@@ -81,6 +81,7 @@ class Program:
         self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(Values(_rename(inputs), rules, options, bodies, Program))
         self.lowered = lowering.run(nodes, outputs)
+        lowering.values.forget_tensors()
         self._team = options.threads if _may_share(self.lowered) else 1
         needed = machinery(self._team)
         assembled = assemble(self.lowered, options.threads, needed)
