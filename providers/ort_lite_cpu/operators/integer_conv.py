@@ -87,7 +87,7 @@ def _convolve(
     """
     weight, zero_x, zero_w = inputs
     sizes = _sizes(op, x.shape, op.raw(weight).shape, y)
-    centred = _centred(op, sizes, weight, zero_w)
+    centred = _centre_weight(op, sizes, weight, zero_w)
     if sizes.is_depthwise:
         form = ConvForm(byte_tile.vector_tile(op.target))
     else:
@@ -165,7 +165,7 @@ def _form(case: IntegerConv) -> tuple[Emission, Packed]:
     return _emit_windows, packed
 
 
-def _centred(op: NodeLowering, sizes: Geometry, weight: int, zero: int) -> Array | None:
+def _centre_weight(op: NodeLowering, sizes: Geometry, weight: int, zero: int) -> Array | None:
     """Return the weight less its zero points, as it is where these are 0. None unless both are constant, and for one matrix."""
     source, away = op.constant(weight), op.constant(zero)
     if source is not None and source.dtype == np.int8 and not sizes.is_depthwise and away is not None and not away.any():
