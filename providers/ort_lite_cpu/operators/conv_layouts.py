@@ -1,11 +1,13 @@
-"""Changes of the order in which images lie, around a convolution: what they cost with each of its kernels."""
+"""Changes of the order in which images lie, around a convolution or a pool: what they cost with each of its kernels."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from ort_lite.graph import Node, Value
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last, storage_order
-from ort_lite_cpu.operators.convolutions import ConvolutionNumbers, family_of, takes_channels_last
+from ort_lite_cpu.operators.convolutions import family_of, takes_channels_last
 from ort_lite_cpu.operators.rounded import result_of
 
 FEW_OUTPUTS = 8
@@ -18,7 +20,19 @@ CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
 """Operators that `conv` computes in any of its layouts."""
 
 
-def moves_of_channels(op: NodeLowering, n: ConvolutionNumbers) -> float:
+class ImageNumbers(Protocol):
+    """The sizes of a convolution or of a pool as numbers."""
+
+    @property
+    def images(self) -> int:
+        """The elements of the images."""
+
+    @property
+    def results(self) -> int:
+        """The elements of the result."""
+
+
+def moves_of_channels(op: NodeLowering, n: ImageNumbers) -> float:
     """Return the nanoseconds of changes of layout around a kernel that reads and writes channels last."""
     x, value = op.raw(0), result_of(op)
     last = channels_last(len(x.shape))
@@ -30,7 +44,7 @@ def moves_of_channels(op: NodeLowering, n: ConvolutionNumbers) -> float:
     return cost
 
 
-def moves_of_pixels(op: NodeLowering, n: ConvolutionNumbers) -> float:
+def moves_of_pixels(op: NodeLowering, n: ImageNumbers) -> float:
     """Return the nanoseconds of changes of layout around a kernel of vectors of pixels, which reads and writes ONNX's own order."""
     value = result_of(op)
     cost = 0.0 if storage_order(op.raw(0)) is None else _before(n)
@@ -39,8 +53,8 @@ def moves_of_pixels(op: NodeLowering, n: ConvolutionNumbers) -> float:
     return cost
 
 
-def moves_of_planes(op: NodeLowering, n: ConvolutionNumbers) -> float:
-    """Return the nanoseconds of changes of layout around a pointwise or depthwise kernel of planes.
+def moves_of_planes(op: NodeLowering, n: ImageNumbers) -> float:
+    """Return the nanoseconds of changes of layout around a kernel of planes.
 
     Where images lie channels last already, most of a model does: the result is moved back.
     """
@@ -51,12 +65,12 @@ def moves_of_planes(op: NodeLowering, n: ConvolutionNumbers) -> float:
     return _behind(n) if value is not None and any(_reads_channels_last(node, value) for node in value.readers) else 0.0
 
 
-def _before(n: ConvolutionNumbers) -> float:
-    return MOVED * n.batch * n.groups * n.channels * n.size
+def _before(n: ImageNumbers) -> float:
+    return MOVED * n.images
 
 
-def _behind(n: ConvolutionNumbers) -> float:
-    return MOVED * n.result * n.groups * n.outputs
+def _behind(n: ImageNumbers) -> float:
+    return MOVED * n.results
 
 
 def _readers(value: Value) -> set[Node]:

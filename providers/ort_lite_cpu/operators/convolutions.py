@@ -48,9 +48,19 @@ class ConvolutionNumbers(NamedTuple):
         return self.batch * self.od * self.oh * self.ow
 
     @property
+    def images(self) -> int:
+        """The elements of the images."""
+        return self.batch * self.groups * self.channels * self.size
+
+    @property
+    def results(self) -> int:
+        """The elements of the result."""
+        return self.result * self.groups * self.outputs
+
+    @property
     def elements(self) -> int:
         """The elements of the images and of the result."""
-        return self.groups * (self.batch * self.size * self.channels + self.result * self.outputs)
+        return self.images + self.results
 
     @property
     def weights(self) -> int:

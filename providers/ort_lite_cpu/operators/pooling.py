@@ -16,13 +16,17 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.costs import nominal
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.folds import reduce_middle
+from ort_lite_cpu.kernels.folds import fold_rows, reduce_middle, reduce_rows
 from ort_lite_cpu.kernels.gemm.geometry import Window
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.pooled_planes import PooledPlanes, pixels_before, pool_planes
+from ort_lite_cpu.kernels.streams import RowForm, fits_streams
 from ort_lite_cpu.lowering.attributes import check_fit, check_windows, volume, window_of
 from ort_lite_cpu.lowering.candidates import Candidate, choose
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
-from ort_lite_cpu.operators.reduction_costs import PoolNumbers, work_of_pool, work_of_unrolled_pool
+from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, storage_order
+from ort_lite_cpu.operators.conv_layouts import moves_of_channels, moves_of_planes
+from ort_lite_cpu.operators.reduction_costs import PoolNumbers, work_of_pool, work_of_pooled_planes, work_of_unrolled_pool
 from ort_lite_cpu.registry import REAL, operator
 
 INFINITY = float("inf")
@@ -30,6 +34,9 @@ UNROLLED_TAPS = 16
 """The most pixels of a window that is unrolled."""
 MANY = 1 << 20
 """The most pixels of a window that count as work: threads share larger ones in any case."""
+MAX_STRIDE, UNROLLED_LINES = 4, 5
+"""The largest stride along rows of planes that there is code for, and the most lines of a window that is unrolled there."""
+PLANE_KINDS = frozenset({"max", "average", "average_padded"})
 INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
@@ -65,8 +72,8 @@ def pool(
         d0 = ((row // g.yh) % g.yd) * window.sd - window.pd
         h0 = (row % g.yh) * window.sh - window.ph
         batch = (row // g.yh) // g.yd
-        i0, i1 = _before(0, d0, window.dd, window.kd), _before(g.xd, d0, window.dd, window.kd)
-        j0, j1 = _before(0, h0, window.dh, window.kh), _before(g.xh, h0, window.dh, window.kh)
+        i0, i1 = pixels_before(0, d0, window.dd, window.kd), pixels_before(g.xd, d0, window.dd, window.kd)
+        j0, j1 = pixels_before(0, h0, window.dh, window.kh), pixels_before(g.xh, h0, window.dh, window.kh)
         for column in range(g.yw):
             w0 = column * window.sw - window.pw
             out = (row * g.yw + column) * g.c
@@ -75,7 +82,7 @@ def pool(
                 _pool_inside(x, y, out, first, g.c, g.xw * g.c, p, kind, rows, columns)
                 continue
             count = 0
-            k0, k1 = _before(0, w0, window.dw, window.kw), _before(g.xw, w0, window.dw, window.kw)
+            k0, k1 = pixels_before(0, w0, window.dw, window.kw), pixels_before(g.xw, w0, window.dw, window.kw)
             for i in range(i0, i1):
                 d = d0 + i * window.dd
                 for j in range(j0, j1):
@@ -88,10 +95,10 @@ def pool(
                 for q in range(g.c):
                     y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
-                count = _before(g.ed - window.pd, d0, window.dd, window.kd) * _before(
+                count = pixels_before(g.ed - window.pd, d0, window.dd, window.kd) * pixels_before(
                     g.eh - window.ph, h0, window.dh, window.kh
                 )
-                count *= _before(g.ew - window.pw, w0, window.dw, window.kw)
+                count *= pixels_before(g.ew - window.pw, w0, window.dw, window.kw)
             count = max(count, 1)
             for q in range(g.c):
                 y[out + q] = _last(y[out + q], count, p, kind)
@@ -154,15 +161,6 @@ def _last(total: Any, count: int, p: float, kind: Static) -> Any:
     return total
 
 
-def _before(limit: int, first: int, dilation: int, window: int) -> int:
-    """Return how many of a window's positions first, first + dilation, ... are below `limit`."""
-    if first >= limit:
-        return 0
-    if first + (window - 1) * dilation < limit:
-        return window
-    return (limit - first + dilation - 1) // dilation
-
-
 @native
 @extents(x="g.n * g.c * g.xd * g.xh * g.xw", index="g.n * g.c * g.yd * g.yh * g.yw")
 def max_indices(x: Ptr, index: Ptr, g: PoolShape, window: Window, column_major: int, part: int, parts: int) -> int:
@@ -180,9 +178,9 @@ def max_indices(x: Ptr, index: Ptr, g: PoolShape, window: Window, column_major: 
                 ((at // g.yw) % g.yh) * window.sh - window.ph,
                 (at % g.yw) * window.sw - window.pw,
             )
-            i0, i1 = _before(0, d0, window.dd, window.kd), _before(g.xd, d0, window.dd, window.kd)
-            j0, j1 = _before(0, h0, window.dh, window.kh), _before(g.xh, h0, window.dh, window.kh)
-            k0, k1 = _before(0, w0, window.dw, window.kw), _before(g.xw, w0, window.dw, window.kw)
+            i0, i1 = pixels_before(0, d0, window.dd, window.kd), pixels_before(g.xd, d0, window.dd, window.kd)
+            j0, j1 = pixels_before(0, h0, window.dh, window.kh), pixels_before(g.xh, h0, window.dh, window.kh)
+            k0, k1 = pixels_before(0, w0, window.dw, window.kw), pixels_before(g.xw, w0, window.dw, window.kw)
             for i in range(i0, i1):
                 d = d0 + i * window.dd
                 for j in range(j0, j1):
@@ -202,9 +200,8 @@ def max_indices(x: Ptr, index: Ptr, g: PoolShape, window: Window, column_major: 
 @operator("MaxPool", types=REAL | INTEGER_BYTES)
 def max_pool(op: NodeLowering) -> None:
     """Emit MaxPool, with the indices if they are wanted. Spec: ONNX MaxPool-22."""
-    x = op.input(0, channels_last(len(op.raw(0).shape)))
     if op.wants(0):
-        _own(op, x, "max" if x.dtype in REAL else "max_integer")
+        _own(op, "max" if op.raw(0).dtype in REAL else "max_integer")
     if op.wants(1):
         plain, index = op.input(0), op.output(1)
         g, window = _sizes(op, plain.shape, index.shape)
@@ -224,40 +221,101 @@ def nhwc_max_pool(op: NodeLowering) -> None:
 @operator("AveragePool", types=REAL)
 def average_pool(op: NodeLowering) -> None:
     """Emit AveragePool. Spec: ONNX AveragePool-22."""
-    x = op.input(0, channels_last(len(op.raw(0).shape)))
-    _own(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
+    _own(op, "average_padded" if op.attr("count_include_pad", 0) else "average")
 
 
 @operator("LpPool", types=REAL)
 def lp_pool(op: NodeLowering) -> None:
     """Emit LpPool. Spec: ONNX LpPool-22."""
-    _own(op, op.input(0, channels_last(len(op.raw(0).shape))), "norm")
+    _own(op, "norm")
 
 
-def _own(op: NodeLowering, x: Tensor, kind: str) -> None:
-    emit_pool(op, x, op.output(0, channels_last(len(x.shape))), kind)
+def _own(op: NodeLowering, kind: str) -> None:
+    x, y = op.raw(0).shape, op.info().shape
+    assert y is not None
+    kernel = op.attr("kernel_shape")
+    if list(kernel) == list(x[2:]) and set(y[2:]) == {1} and not any(op.attr("pads") or ()):
+        return _global(op, kind)
+    _choose(PoolCase(op, x, y, kind))
 
 
 class PoolCase(Record, eq=False):
-    """A pool of windows, for the candidates that may compute it; x and y lie channels last."""
+    """A pool of windows from shape x to shape y, for the candidates that may compute it."""
 
     op: NodeLowering
-    x: Tensor
-    y: Tensor
+    x: Shape
+    y: Shape
     kind: str
+    given: tuple[Tensor, Tensor] | None = None
+    """x and y, channels last, if they are not the node's own."""
 
     @property
     def numbers(self) -> PoolNumbers:
         """The sizes as numbers. A batch that is open counts as one image."""
-        batch, channels, *space = self.y.shape
-        pixels = math.prod(map(nominal, space)) * (batch if isinstance(batch, int) else 1)
-        return PoolNumbers(pixels, nominal(channels), min(math.prod(self.op.attr("kernel_shape")), MANY))
+        x, y = ([nominal(dim) if axis or isinstance(dim, int) else 1 for axis, dim in enumerate(s)] for s in (self.x, self.y))
+        lines, columns = volume(self.op.attr("kernel_shape"))[1:]
+        taps = min(math.prod(self.op.attr("kernel_shape")), MANY)
+        return PoolNumbers(y[0] * math.prod(y[2:]), y[1], taps, math.prod(x), x[-1], y[-1], lines, columns)
+
+    @property
+    def channels_last(self) -> tuple[Tensor, Tensor]:
+        """x and y, channels last."""
+        last = channels_last(len(self.x))
+        return self.given or (self.op.input(0, last), self.op.output(0, last))
+
+    @property
+    def form(self) -> RowForm | None:
+        """The windows along rows of a plane, None if their padding is not known."""
+        op, kernel = self.op, self.op.attr("kernel_shape")
+        strides, dilations = op.attr("strides") or [1], op.attr("dilations") or [1]
+        front = pads_of(op, self.x[2:], kernel, op.attr("strides") or [1] * len(kernel))[0][-1]
+        if not isinstance(front, int):
+            return None
+        lanes = tile_for(op.raw(0).native, op.target).lanes
+        narrow = 2 * nominal(self.y[-1]) <= lanes
+        return RowForm(kernel[-1], strides[-1], dilations[-1], front, lanes // 2 if narrow else lanes)
 
 
 def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """Emit y, channels last, pooled from x, channels last, by the node's attributes."""
-    case = PoolCase(op, x, y, kind)
-    choose(op, CANDIDATES, case).emit(case)
+    _choose(PoolCase(op, x.shape, y.shape, kind, (x, y)))
+
+
+def _choose(case: PoolCase) -> None:
+    choose(case.op, CANDIDATES, case).emit(case)
+
+
+def _reject_planes(case: PoolCase) -> str:
+    if case.given or case.kind not in PLANE_KINDS:
+        return "its images lie channels last, or it is no maximum or average of floats"
+    if len(case.x) > 4:
+        return "its window spans three axes"
+    form = case.form
+    if form is None or form.stride > MAX_STRIDE or form.taps > UNROLLED_TAPS or not fits_streams(form):
+        return "its padding is not known, or its window or strides are too large"
+    if not case.op.target.has("avx2") and not (isinstance(case.x[-1], int) and case.x[-1] >= 4 * form.lanes):
+        return "its rows are not known to be as long as four vectors, which the target cannot mask"
+    return ""
+
+
+def _emit_planes(case: PoolCase) -> None:
+    op, form, kernel = case.op, case.form, case.op.attr("kernel_shape")
+    assert form is not None
+    g, window = _sizes(op, case.x, case.y)
+    x, y = op.input(0), op.output(0)
+    counts = None if case.kind == "max" else op.temporary(x.dtype, (op.most_parts, g.yw))
+    sizes = PooledPlanes(g.n * g.c, g.xh, g.xw, g.yh, g.yw, window.kh, window.sh, window.dh, window.ph, g.eh, g.ew)
+    lines = window.kh if window.kh <= UNROLLED_LINES else 0
+    op.emit(
+        pool_planes,
+        [x, y, counts],
+        types=[x.native] * 3,
+        g=sizes,
+        kind=case.kind,
+        lines=lines,
+        form=form,
+        work=x.size // 8 + y.size * len(kernel) // 8,
+    )
 
 
 def _reject_unrolling(case: PoolCase) -> str:
@@ -268,20 +326,41 @@ def _reject_unrolling(case: PoolCase) -> str:
 
 
 def _emit(case: PoolCase, unrolled: bool) -> None:
-    op, x, y, kernel = case.op, case.x, case.y, case.op.attr("kernel_shape")
+    op, (x, y), kernel = case.op, case.channels_last, case.op.attr("kernel_shape")
     g, window = _sizes(op, x.shape, y.shape)
     rows, columns = kernel if unrolled else (0, 0)
     p, work = float(op.attr("p", 2)), y.size * min(math.prod(kernel), MANY) // 8
     op.emit(pool, [x, y], g=g, window=window, p=p, kind=case.kind, rows=rows, columns=columns, work=work)
 
 
+def _moves_of_planes(case: PoolCase) -> float:
+    return moves_of_planes(case.op, case.numbers)
+
+
+def _moves_of_channels(case: PoolCase) -> float:
+    return 0.0 if case.given else moves_of_channels(case.op, case.numbers)
+
+
 CANDIDATES: Final = (
     Candidate[PoolCase](
-        "pool-unrolled", _reject_unrolling, lambda case: work_of_unrolled_pool(case.numbers), partial(_emit, unrolled=True)
+        "pool_planes", _reject_planes, lambda case: work_of_pooled_planes(case.numbers), _emit_planes, _moves_of_planes
     ),
-    Candidate[PoolCase]("pool", lambda case: "", lambda case: work_of_pool(case.numbers), partial(_emit, unrolled=False)),
+    Candidate[PoolCase](
+        "pool-unrolled",
+        _reject_unrolling,
+        lambda case: work_of_unrolled_pool(case.numbers),
+        partial(_emit, unrolled=True),
+        _moves_of_channels,
+    ),
+    Candidate[PoolCase](
+        "pool",
+        lambda case: "",
+        lambda case: work_of_pool(case.numbers),
+        partial(_emit, unrolled=False),
+        _moves_of_channels,
+    ),
 )
-"""The ways to pool windows: with a window that is unrolled, and tap by tap."""
+"""The ways to pool windows: along the rows of planes; channels last, with a window that is unrolled, and tap by tap."""
 
 
 def _sizes(op: NodeLowering, x: Shape, y: Shape) -> tuple[PoolShape, Window]:
@@ -317,16 +396,38 @@ def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
 def global_pools(op: NodeLowering) -> None:
     """Emit a pool of (N, C, spatial axes) to (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22, GlobalMaxPool-22, GlobalLpPool-22."""
-    kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
-    rank = len(op.raw(0).shape)
-    emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
+    _global(op, {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type])
+
+
+def _global(op: NodeLowering, kind: str) -> None:
+    """Emit a pool over all positions: of planes, which are rows, if images lie in ONNX's own order, else channels last."""
+    x, last = op.raw(0), channels_last(len(op.raw(0).shape))
+    reduction = reduction_of(op, kind)
+    if not reduction or storage_order(x) is not None or last in x.layouts:
+        return emit_global(op, op.input(0, last), op.output(0, last), kind)
+    rows, n = product(x.shape[:2]), product(x.shape[2:])
+    operands = [op.input(0), op.output(0, last)]  # one position: all orders are the same
+    if reduction == "max":
+        op.emit(fold_rows, operands, rows=rows, n=n, lowest=0, kind=reduction, work=x.size // 4)
+    else:
+        op.emit(reduce_rows, operands, rows=rows, n=n, kind=reduction, work=x.size // 4)
+
+
+def reduction_of(op: NodeLowering, kind: str) -> str:
+    """Return the reduction that a pool over all positions is, "" for a norm that is none."""
+    return {
+        "average": "mean",
+        "average_padded": "mean",
+        "max": "max",
+        "norm": {1.0: "l1", 2.0: "l2"}.get(op.attr("p", 2), ""),
+    }.get(kind, "")
 
 
 def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """Emit y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
     area, p = product(space), float(op.attr("p", 2))
-    reduction = {"average": "mean", "max": "max", "norm": {1.0: "l1", 2.0: "l2"}.get(p, "")}[kind]
+    reduction = reduction_of(op, kind)
     if reduction:
         sizes: dict[str, Any] = {"outer": n, "n": area, "inner": c, "lowest": 0, "kind": reduction}
         op.emit(reduce_middle, [x, y], **sizes, work=x.size // 4)

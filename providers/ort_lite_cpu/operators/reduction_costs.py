@@ -26,6 +26,8 @@ MOVED, MOVE = 0.22, 2000.0
 """The nanoseconds in which an element is moved, so that those that are reduced come last, and those of an instruction for it."""
 PIXEL, TAP, CHANNEL, UNROLLED = 4.0, 5.0, 0.09, 0.04
 """The nanoseconds of a pixel of a pool, of a tap of its window, and of a channel of a tap: in a loop, and in unrolled code."""
+PLANE_ROW, VECTOR, JOIN = 8.0, 16, 0.7
+"""The nanoseconds of a row of the result of a pool of planes, and those in which a vector of a row or of a column is joined."""
 
 
 class ReductionNumbers(NamedTuple):
@@ -58,11 +60,26 @@ def work_of_wide_lines(r: ReductionNumbers, columns: int) -> float:
 
 
 class PoolNumbers(NamedTuple):
-    """The pixels of the result of a pool, the channels of each, and the taps of its window."""
+    """The sizes of a pool as numbers."""
 
     pixels: int
+    """The pixels of the result, over the whole batch."""
     channels: int
     taps: int
+    """The pixels of a window."""
+    images: int
+    """The elements of the images."""
+    iw: int
+    ow: int
+    """The pixels of a line of the result; `iw` counts those of an image."""
+    lines: int
+    columns: int
+    """The columns of a window; `lines` counts its rows."""
+
+    @property
+    def results(self) -> int:
+        """The elements of the result."""
+        return self.pixels * self.channels
 
 
 def work_of_pool(p: PoolNumbers) -> float:
@@ -73,3 +90,9 @@ def work_of_pool(p: PoolNumbers) -> float:
 def work_of_unrolled_pool(p: PoolNumbers) -> float:
     """Return the work of a pool whose window is unrolled: a channel is read once for each tap and written once."""
     return p.pixels * (PIXEL + p.channels * (CHANNEL + UNROLLED * p.taps))
+
+
+def work_of_pooled_planes(p: PoolNumbers) -> float:
+    """Return the work of a pool of planes: vectors of the rows of a window are joined, then its columns."""
+    rows = p.results // max(p.ow, 1)
+    return rows * (PLANE_ROW + (-(-p.iw // VECTOR)) * JOIN * p.lines + (-(-p.ow // VECTOR)) * JOIN * p.columns)
