@@ -68,6 +68,8 @@ class Plane(Record):
     ow: int
     lanes: int
     held: bool
+    masked: bool
+    """True if rows that are not computed in place are read with masks, False if they are copied."""
 
     @property
     def form(self) -> plane_rows.PlaneForm:
@@ -75,7 +77,8 @@ class Plane(Record):
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
         in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
         numbers = self.lines, self.taps, self.down, self.across, self.ahead
-        return plane_rows.PlaneForm(*numbers, behind if in_place else -1, int(self.held), self.lanes)
+        way = behind if in_place else plane_rows.MASKED if self.masked else plane_rows.COPIED
+        return plane_rows.PlaneForm(*numbers, way, int(self.held), self.lanes)
 
     def scratch_size(self, band: int) -> int:
         """Return the elements of the input that `band` rows of output see, with padding, and of the table before them."""
@@ -100,8 +103,11 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
         return None
     if lines * taps > plane_rows.MAX_TAPS or 2 * ow < lanes:
         return None
-    lanes, held = lanes if ow >= lanes else lanes // 2, plane_rows.weights_fit(op.target, lines * taps)
-    return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
+    held, masked = plane_rows.weights_fit(op.target, lines * taps, across), plane_rows.can_mask(op.target)
+    masked = masked and taps <= lanes
+    if 2 * ow <= lanes or (ow < lanes and not masked):
+        lanes //= 2
+    return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held, masked)
 
 
 # --- Kernels

@@ -16,6 +16,8 @@ ROWS = 4
 MAX_TAPS = 49
 """Kernels up to this size are unrolled."""
 MAX_STRIDE = 2
+COPIED, MASKED = -1, -2
+"""Rows are computed from a copy with padding; or masks leave out what vectors see beside the image, on targets that have them."""
 FORM = ",".join(["static"] * 8)
 """The fields of a PlaneForm in the signature of an emitted function."""
 
@@ -30,19 +32,26 @@ class PlaneForm(NamedTuple):
     front: StaticInt
     """Columns of zeros before the image."""
     behind: StaticInt
-    """Columns of zeros after it; -1 if rows are computed from a copy with padding."""
+    """Columns of zeros after it; COPIED or MASKED if rows are read in another way."""
     held: StaticInt
     """1 if there are registers for all weights of a channel: see `weights_fit`."""
     lanes: StaticInt
 
 
-def weights_fit(target: Target, taps: int) -> bool:
+def weights_fit(target: Target, taps: int, across: int = 1) -> bool:
     """Return True if all weights of a channel have registers beside sums and inputs; otherwise they are read when they are used.
 
-    A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once.
+    A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once, as do masked rows with a stride.
     """
     spare = 1 if target.has_fma and target.architecture == "x86_64" else 4
+    if across > 1 and can_mask(target):
+        spare = 6
     return taps + ROWS + spare <= target.vector_registers
+
+
+def can_mask(target: Target) -> bool:
+    """Return True if loads and stores with masks cost no more than others."""
+    return target.has("avx512f")
 
 
 def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) -> bool:
@@ -87,7 +96,7 @@ def band_of_rows(
     """
     down, across = form.down, form.across
     copied, pitch, row = shift(table, 3), ow + (form.taps - 1) // across, 0
-    if behind < 0:
+    if behind == COPIED:
         _pad(x, copied, top, (count - 1) * down + form.lines, ih, iw, form.front, pitch, form.across, form.lanes)
     while row < count:
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
@@ -96,6 +105,10 @@ def band_of_rows(
             _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind >= 0:
             _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
+        elif behind == MASKED and many:
+            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
+        elif behind == MASKED:
+            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
         elif many:
             _rows_from_copy(a, pitch, w, table, other, out, ow, mode, ROWS, form)
         else:
@@ -209,12 +222,7 @@ def _rows_in_place(
     """
     lines, taps, down, front, behind, lanes = form.lines, form.taps, form.down, form.front, form.behind, form.lanes
     tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, form)
-    emit = tile.emit
-    sources = []
-    for line in range((rows - 1) * down + lines):
-        h = builder.add(top, emit.integer(line))
-        inside = builder.icmp_unsigned("<", h, ih)
-        sources.append(builder.select(inside, emit.move(x, builder.mul(h, iw)), zeros))
+    emit, sources = tile.emit, _sources(tile.emit, x, zeros, top, ih, iw, (rows - 1) * down + lines)
 
     def compute(at: Any, first: bool, last: bool) -> None:
         def load(pointer: Any, tap: int) -> Any:
@@ -244,6 +252,77 @@ def _rows_in_place(
             compute(end, False, True)
 
 
+def _sources(emit: Vectors, x: Any, zeros: Any, top: Any, ih: Any, iw: Any, count: int) -> list[Any]:
+    """Return pointers to rows `top` and following of x (ih, iw), and to zeros in place of those outside."""
+    found = []
+    for line in range(count):
+        h = emit.builder.add(top, emit.integer(line))
+        inside = emit.builder.icmp_unsigned("<", h, ih)
+        found.append(emit.builder.select(inside, emit.move(x, emit.builder.mul(h, iw)), zeros))
+    return found
+
+
+@emitter(f"void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,{FORM})")
+def _rows_masked(
+    builder: Any,
+    x: Any,
+    zeros: Any,
+    top: Any,
+    ih: Any,
+    iw: Any,
+    w: Any,
+    table: Any,
+    residual: Any,
+    y: Any,
+    ow: Any,
+    mode: Any,
+    rows: int,
+    form: PlaneForm,
+) -> None:
+    """y (rows, ow) of one plane like `_rows_in_place`, for any stride and width: masks leave out what lies beside a row.
+
+    With a stride, two whole vectors of a row hold what the first taps see, and a third one what the others see further. The last
+    vector of a row ends with it, and computes again what the one before has too.
+    """
+    tile = _Rows(Vectors(builder, x.type.pointee, form.lanes), w, table, residual, y, ow, mode, rows, form)
+    emit, lanes, across, taps = tile.emit, form.lanes, form.across, form.taps
+    sources = _sources(emit, x, zeros, top, ih, iw, (rows - 1) * form.down + form.lines)
+    end = builder.sub(ow, emit.integer(lanes))
+    end = builder.select(builder.icmp_signed("<", end, emit.integer(0)), emit.integer(0), end)
+
+    def along(position: Any, _: Sequence[Any]) -> list[Any]:
+        at = builder.select(builder.icmp_signed("<", end, position), end, position)
+        first = builder.sub(emit.mul(at, across), emit.integer(form.front))
+        tile.mask = emit.mask(builder.sub(ow, at))
+        places = range(taps) if across == 1 else range(0, (lanes - 1) * across + taps, lanes)
+        columns = {place: builder.add(first, emit.integer(place)) for place in places}
+        masks = {place: emit.mask_between(column, iw) for place, column in columns.items()}
+        read: dict[int, list[Any]] = {}
+
+        def load(pointer: Any, tap: int) -> Any:
+            if across == 1:
+                return emit.load(emit.move(pointer, columns[tap]), 0, masks[tap])
+            if id(pointer) not in read:
+                read[id(pointer)] = [emit.load(emit.move(pointer, columns[place]), 0, masks[place]) for place in places]
+            return _every_second(emit, read[id(pointer)], tap)
+
+        tile.compute(at, lambda line: sources[line], load)
+        return []
+
+    emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
+
+
+def _every_second(emit: Vectors, vectors: Sequence[Any], first: int) -> Any:
+    """Return elements first, first + 2, ... of two or three vectors side by side, of which the last has the end of them."""
+    lanes, word = emit.lanes, emit.ir.VectorType(emit.ir.IntType(32), emit.lanes)
+    phase, moved = first % 2, first // 2
+    own = emit.builder.shuffle_vector(vectors[0], vectors[1], emit.ir.Constant(word, list(range(phase, 2 * lanes, 2))))
+    if not moved:
+        return own
+    order = [*range(moved, lanes), *range(lanes + phase, lanes + phase + 2 * moved, 2)]
+    return emit.builder.shuffle_vector(own, vectors[2], emit.ir.Constant(word, order))
+
+
 def _shift_lanes(emit: Vectors, value: Any, count: int) -> Any:
     """Return a vector whose lane i is lane i + count of the value, or zero if it has none."""
     places = [i + count if 0 <= i + count < emit.lanes else emit.lanes + i for i in range(emit.lanes)]
@@ -262,6 +341,8 @@ class _Rows:
     ) -> None:
         self.emit, self.w, self.table, self.residual, self.y, self.ow, self.mode = emit, w, table, residual, y, ow, mode
         self.rows, self.lines, self.taps, self.down = rows, form.lines, form.taps, form.down
+        self.mask: Any = None
+        """The columns that are written; None is all."""
         self.weights = [self._read(w, tap) for tap in range(form.lines * form.taps)] if form.held else []
 
     def _read(self, pointer: Any, number: int) -> Any:
@@ -289,6 +370,6 @@ class _Rows:
         places = [emit.builder.add(emit.mul(self.ow, row), at) for row in range(self.rows)]
         others = [emit.move(self.residual, place) for place in places]
         limits = [self._read(self.table, number) for number in range(2)]
-        sums = add_and_clip(emit, sums, self.mode, limits, lambda: [emit.load(x, 0) for x in others])
+        sums = add_and_clip(emit, sums, self.mode, limits, lambda: [emit.load(x, 0, self.mask) for x in others])
         for value, place in zip(sums, places, strict=True):
-            emit.store(value, emit.move(self.y, place), 0)
+            emit.store(value, emit.move(self.y, place), 0, self.mask)

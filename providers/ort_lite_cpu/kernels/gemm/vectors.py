@@ -185,6 +185,13 @@ class Vectors:
         numbers = self.ir.Constant(kind, list(range(self.lanes)))
         return self.builder.icmp_signed("<", numbers, self._splat(self.builder.trunc(count, self.ir.IntType(32)), kind))
 
+    def mask_between(self, first: Any, count: Any) -> Any:
+        """Return a mask that selects the lanes whose numbers `first`, `first` + 1, ... lie in 0..count."""
+        word, kind = self.ir.IntType(32), self.ir.VectorType(self.ir.IntType(32), self.lanes)
+        numbers = self.ir.Constant(kind, list(range(self.lanes)))
+        start, limit = (self._splat(self.builder.trunc(value, word), kind) for value in (first, count))
+        return self.builder.icmp_unsigned("<", self.builder.add(start, numbers), limit)
+
     # --- arithmetic
     def constant(self, value: float) -> Any:
         """Return a vector of constants."""
