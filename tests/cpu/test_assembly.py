@@ -65,9 +65,12 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
-    behind, held = taps // 2 if in_place else -1, plane_rows.weights_fit(target, taps * taps)
-    lanes = tile_for("f32", target).lanes
-    form = plane_rows.PlaneForm(taps, taps, stride, stride, taps // 2, behind, int(held), lanes)
+    large = plane_rows.can_mask(target) and taps >= plane_rows.LARGE
+    elsewhere = plane_rows.MASKED if plane_rows.can_mask(target) else plane_rows.COPIED
+    behind = taps // 2 if in_place and not large else elsewhere
+    held = plane_rows.weights_fit(target, taps, taps, stride)
+    lanes, tall = tile_for("f32", target).lanes, plane_rows.TALL if large else plane_rows.ROWS
+    form = plane_rows.PlaneForm(taps, taps, stride, stride, taps // 2, behind, int(held), lanes, tall)
     return Spec.plain(plane_rows.band_of_rows, signature, {"form": form, "behind": behind})
 
 

@@ -75,10 +75,12 @@ class Plane(Record):
     def form(self) -> plane_rows.PlaneForm:
         """The compile-time sizes of the kernel."""
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
-        in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
-        numbers = self.lines, self.taps, self.down, self.across, self.ahead
-        way = behind if in_place else plane_rows.MASKED if self.masked else plane_rows.COPIED
-        return plane_rows.PlaneForm(*numbers, way, int(self.held), self.lanes)
+        way = plane_rows.MASKED if self.masked else plane_rows.COPIED
+        large = self.masked and self.lines >= plane_rows.LARGE
+        if self.across == 1 and not large and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind):
+            way = behind
+        tall = plane_rows.TALL if large else plane_rows.ROWS
+        return plane_rows.PlaneForm(*numbers, way, int(self.held), self.lanes, tall)
 
     def scratch_size(self, band: int) -> int:
         """Return the elements of the input that `band` rows of output see, with padding, and of the table before them."""
@@ -93,7 +95,7 @@ class Plane(Record):
 
 
 def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
-    """Return the plane, or None if a size is unknown or no kernel supports it. Rows need at least half a vector."""
+    """Return the plane, or None if a size is unknown or no kernel supports it: rows need half a vector, or a quarter with masks."""
     numbers = [*sizes.kernel[1:], *sizes.strides[1:], *sizes.pads[1:], *sizes.size[1:], *sizes.result[1:]]
     own, lanes = [number for number in numbers if isinstance(number, int)], tile_for(op.raw(0).native, op.target).lanes
     if len(own) < len(numbers):
@@ -101,12 +103,13 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
     lines, taps, down, across, above, ahead, _, iw, oh, ow = own
     if max(down, across) > plane_rows.MAX_STRIDE or sizes.dilations[1:] != (1, 1) or min(above, ahead) < 0:
         return None
-    if lines * taps > plane_rows.MAX_TAPS or 2 * ow < lanes:
+    masked = plane_rows.can_mask(op.target) and taps <= lanes // 2
+    least = 4 if masked and lines * taps <= plane_rows.NARROW else 2
+    if lines * taps > plane_rows.MAX_TAPS or least * ow < lanes:
         return None
-    held, masked = plane_rows.weights_fit(op.target, lines * taps, across), plane_rows.can_mask(op.target)
-    masked = masked and taps <= lanes
     if 2 * ow <= lanes or (ow < lanes and not masked):
         lanes //= 2
+    held = plane_rows.weights_fit(op.target, lines, taps, across)
     return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held, masked)
 
 

@@ -11,14 +11,18 @@ from ort_lite.native.lang import Ptr, Static, StaticInt, emitter, like, native, 
 from ort_lite_cpu.kernels.gemm.microkernel import add_and_clip
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
-ROWS = 4
-"""Output rows of a register tile: what they share of the input is loaded once."""
+ROWS, TALL = 4, 7
+"""Output rows of a register tile: what they share of the input is loaded once. Planes are as often 7 rows high as a multiple."""
+LARGE = 5
+"""The lines of windows that take tiles of TALL rows where rows are masked: sums of fewer rows would wait for each other."""
+NARROW = 9
+"""The taps of windows for which rows of a quarter of a vector are worth a mask."""
 MAX_TAPS = 49
 """Kernels up to this size are unrolled."""
 MAX_STRIDE = 2
 COPIED, MASKED = -1, -2
 """Rows are computed from a copy with padding; or masks leave out what vectors see beside the image, on targets that have them."""
-FORM = ",".join(["static"] * 8)
+FORM = ",".join(["static"] * 9)
 """The fields of a PlaneForm in the signature of an emitted function."""
 
 
@@ -36,22 +40,24 @@ class PlaneForm(NamedTuple):
     held: StaticInt
     """1 if there are registers for all weights of a channel: see `weights_fit`."""
     lanes: StaticInt
+    tall: StaticInt
+    """The rows of a register tile of masked rows, if there are as many."""
 
 
-def weights_fit(target: Target, taps: int, across: int = 1) -> bool:
+def weights_fit(target: Target, lines: int, taps: int, across: int) -> bool:
     """Return True if all weights of a channel have registers beside sums and inputs; otherwise they are read when they are used.
 
     A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once, as do masked rows with a stride.
     """
+    if can_mask(target):
+        return lines < LARGE and lines * taps + ROWS + (6 if across > 1 else 1) <= target.vector_registers
     spare = 1 if target.has_fma and target.architecture == "x86_64" else 4
-    if across > 1 and can_mask(target):
-        spare = 6
-    return taps + ROWS + spare <= target.vector_registers
+    return lines * taps + ROWS + spare <= target.vector_registers
 
 
 def can_mask(target: Target) -> bool:
     """Return True if loads and stores with masks cost no more than others."""
-    return target.has("avx512f")
+    return target.has("avx512f,avx512vl")
 
 
 def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) -> bool:
@@ -99,16 +105,21 @@ def band_of_rows(
     if behind == COPIED:
         _pad(x, copied, top, (count - 1) * down + form.lines, ih, iw, form.front, pitch, form.across, form.lanes)
     while row < count:
+        if behind == MASKED and count >= form.tall:  # the last rows with some that were computed before
+            row = min(row, count - form.tall)
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
-        if behind >= 0 and many:
-            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
-        elif behind >= 0:
-            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
-        elif behind == MASKED and many:
+        if behind == MASKED and count >= form.tall:
+            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, form.tall, form)
+            row += form.tall - ROWS
+        elif behind == MASKED and form.tall > ROWS and many:
             _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind == MASKED:
             _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
+        elif behind >= 0 and many:
+            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
+        elif behind >= 0:
+            _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
         elif many:
             _rows_from_copy(a, pitch, w, table, other, out, ow, mode, ROWS, form)
         else:
