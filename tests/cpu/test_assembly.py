@@ -71,7 +71,7 @@ def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     held = plane_rows.weights_fit(target, taps, taps, stride)
     lanes, tall = tile_for("f32", target).lanes, plane_rows.TALL if large else plane_rows.ROWS
     form = plane_rows.PlaneForm(taps, taps, stride, stride, taps // 2, behind, int(held), lanes, tall)
-    return Spec.plain(plane_rows.band_of_rows, signature, {"form": form, "behind": behind})
+    return Spec.plain(plane_rows.band_of_rows, signature, {"form": form, "behind": behind, "tall": tall})
 
 
 def product_of_planes(target: Target) -> Spec:

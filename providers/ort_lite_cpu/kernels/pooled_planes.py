@@ -1,10 +1,10 @@
 """Pools of planes: the rows of a window are joined first, vector by vector, then the columns, in registers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ort_lite.native.lang import OK, Ptr, Static, emitter, imax, imin, like, native, shift, span
 from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, imax, imin, like, native, shift
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.streams import RowForm, Stream
 
@@ -32,48 +32,106 @@ class PooledPlanes(NamedTuple):
     """The columns of a plane with its padding, likewise."""
 
 
+class PoolForm(NamedTuple):
+    """The compile-time sizes of windows: lines, their stride and dilation, and the rows of results that are computed together."""
+
+    lines: StaticInt
+    down: StaticInt
+    apart: StaticInt
+    rows: StaticInt
+
+
 @native
 @extents(x="g.planes * g.ih * g.iw", y="g.planes * g.oh * g.ow", counts="parts * g.ow")
 def pool_planes(
-    x: Ptr, y: Ptr, counts: Ptr, g: PooledPlanes, kind: Static, lines: Static, form: RowForm, part: int, parts: int
+    x: Ptr,
+    y: Ptr,
+    counts: Ptr,
+    g: PooledPlanes,
+    kind: Static,
+    unrolled: Static,
+    form: PoolForm,
+    along: RowForm,
+    part: int,
+    parts: int,
 ) -> int:
     """y (planes, oh, ow) = kind over windows of x (planes, ih, iw): "max", "average" of the pixels inside x, "average_padded".
 
-    lines: g.lines, where windows of so many lines inside a plane are unrolled; 0 if they are not. counts: none for maxima.
-    A window that lies entirely in the padding gives the least number, 0 for averages. Spec: ONNX MaxPool-22, AveragePool-22.
+    unrolled: true if rows of results are computed together. counts: none for maxima. A window that lies entirely in the padding gives the least number, 0 for averages.
+    Spec: ONNX MaxPool-22, AveragePool-22.
     """
     own = counts
     if kind != "max":
         own = shift(counts, part * g.ow)
-        for column in range(g.ow):
-            first = column * form.stride - form.front
-            if kind == "average":
-                own[column] = like(own, imax(pixels_inside(first, g.iw, form.dilation, form.taps), 1))
-            else:
-                own[column] = like(own, imax(pixels_before(g.ew - form.front, first, form.dilation, form.taps), 1))
+        _count_columns(own, g, kind, along)
     rows = g.planes * g.oh
-    start = rows * part // parts
-    plane, row = start // imax(g.oh, 1), start % imax(g.oh, 1)
-    for _ in span(rows, part, parts):
-        top = row * g.down - g.above
-        skipped = pixels_before(0, top, g.apart, g.lines)
-        seen = pixels_before(g.ih, top, g.apart, g.lines) - skipped
-        source, out = shift(x, (plane * g.ih + top + skipped * g.apart) * g.iw), shift(y, (plane * g.oh + row) * g.ow)
-        if seen <= 0 or g.iw == 0:
-            for column in range(g.ow):
-                out[column] = like(out, -INFINITY) if kind == "max" else like(out, 0)
-        else:
-            rows_counted = seen
-            if kind == "average_padded":
-                rows_counted = imax(pixels_before(g.eh - g.above, top, g.apart, g.lines), 1)
-            if lines > 0 and seen == lines:
-                _pool_row(source, out, own, seen, g.apart * g.iw, g.iw, g.ow, rows_counted, kind, lines, form)
-            else:
-                _pool_row(source, out, own, seen, g.apart * g.iw, g.iw, g.ow, rows_counted, kind, 0, form)
-        row += 1
-        if row == g.oh:
-            plane, row = plane + 1, 0
+    row, end = rows * part // parts, rows * (part + 1) // parts
+    whole = g.lines * g.apart - g.apart  # the rows from the first line of a window to the last
+    before, reach = g.above, g.ih + g.above - whole
+    if _repeats_edges(kind, form):
+        before, reach = g.above - whole, g.ih + g.above
+    begin = (imax(before, 0) + g.down - 1) // g.down
+    behind = (imax(reach, 0) + g.down - 1) // g.down
+    while row < end:
+        plane, r = row // g.oh, row % g.oh
+        stop = imin(g.oh, r + end - row)
+        first, last = imin(imax(r, begin), stop), imin(stop, behind)
+        image, out = shift(x, plane * g.ih * g.iw), shift(y, plane * g.oh * g.ow)
+        row += stop - r
+        if not unrolled or last - first < 2 or g.iw == 0:
+            first, last = stop, stop
+        while r < first:
+            _one_row(image, out, own, r, g, kind, form, along)
+            r += 1
+        if unrolled:
+            while r < last:
+                count = form.rows if last - first >= form.rows else 2
+                r = imin(r, last - count)  # the last rows with some that were computed before
+                top, target = r * g.down - g.above, shift(out, r * g.ow)
+                if count > 2:
+                    _pool_rows(image, target, own, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, form.rows, form, along)
+                else:
+                    _pool_rows(image, target, own, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, 2, form, along)
+                r += count
+        while r < stop:
+            _one_row(image, out, own, r, g, kind, form, along)
+            r += 1
     return OK
+
+
+def _repeats_edges(kind: Static, form: PoolForm) -> Any:
+    """Return True if the first or last row of a plane stands for those outside: of maxima without dilation, a window sees it anyway."""
+    return kind == "max" and form.apart == 1
+
+
+def _count_columns(counts: Ptr, g: PooledPlanes, kind: Static, along: RowForm) -> None:
+    """counts (ow,) = the columns of each window that count, 1 if there are none."""
+    for column in range(g.ow):
+        first = column * along.stride - along.front
+        if kind == "average":
+            inside = pixels_before(g.iw, first, along.dilation, along.taps) - pixels_before(
+                0, first, along.dilation, along.taps
+            )
+        else:
+            inside = pixels_before(g.ew - along.front, first, along.dilation, along.taps)
+        counts[column] = like(counts, imax(inside, 1))
+
+
+@native(inline=False)
+def _one_row(image: Ptr, y: Ptr, counts: Ptr, row: int, g: PooledPlanes, kind: Static, form: PoolForm, along: RowForm) -> None:
+    """Compute row `row` of the results of a plane, whose windows may see rows outside of it."""
+    top, out = row * g.down - g.above, shift(y, row * g.ow)
+    skipped = pixels_before(0, top, g.apart, g.lines)
+    seen = pixels_before(g.ih, top, g.apart, g.lines) - skipped
+    if seen <= 0 or g.iw == 0:
+        for column in range(g.ow):
+            out[column] = like(out, -INFINITY) if kind == "max" else like(out, 0)
+        return
+    counted = seen
+    if kind == "average_padded":
+        counted = imax(pixels_before(g.eh - g.above, top, g.apart, g.lines), 1)
+    top += skipped * g.apart
+    _pool_rows(image, out, counts, top, seen, g.ih, g.iw, g.ow, counted, kind, 1, form, along)
 
 
 def pixels_before(limit: int, first: int, dilation: int, window: int) -> int:
@@ -85,59 +143,81 @@ def pixels_before(limit: int, first: int, dilation: int, window: int) -> int:
     return (limit - first + dilation - 1) // dilation
 
 
-def pixels_inside(first: int, size: int, dilation: int, window: int) -> int:
-    """Return how many of a window's positions lie in 0..size."""
-    return pixels_before(size, first, dilation, window) - pixels_before(0, first, dilation, window)
-
-
-@emitter("void(*F,*F,*F,i64,i64,i64,i64,i64,static,static,static,static,static,static,static)")
-def _pool_row(
+@emitter("void(*F,*F,*F,i64,i64,i64,i64,i64,i64,static,static,static,static,static,static,static,static,static,static,static)")
+def _pool_rows(
     builder: Any,
     x: Any,
     y: Any,
     counts: Any,
+    top: Any,
     seen: Any,
-    step: Any,
+    ih: Any,
     iw: Any,
     ow: Any,
-    rows: Any,
+    counted: Any,
     kind: str,
-    lines: int,
-    form: RowForm,
+    rows: int,
+    form: PoolForm,
+    along: RowForm,
 ) -> None:
-    """y (ow,) = one row of a pool from `seen` rows of x, `step` elements from one to the next; lines: their number if it is static."""
-    emit = Vectors(builder, x.type.pointee, form.lanes)
+    """y (rows, ow) = some rows of a pool of x (ih, iw); the first window begins with row `top` of it.
+
+    seen: the lines of a window, those of the form unless there is one row. They lie inside, see `_repeats_edges`. counted: the lines by
+    which sums are divided.
+    """
+    emit = Vectors(builder, x.type.pointee, along.lanes)
     join = _largest if kind == "max" else _sum
     outside = emit.constant(-INFINITY) if kind == "max" else emit.zero
+    places = sorted({row * form.down + k * form.apart for row in range(rows) for k in range(form.lines)}) if rows > 1 else [0]
+    sources = {}
+    for place in places:
+        line, last = builder.add(top, emit.integer(place)), builder.sub(ih, emit.integer(1))
+        if rows > 1 and _repeats_edges(kind, form):
+            line = builder.select(builder.icmp_signed("<", line, last), line, last)
+            line = builder.select(builder.icmp_signed("<", line, emit.integer(0)), emit.integer(0), line)
+        sources[place] = emit.move(x, builder.mul(iw, line))
 
-    def read(column: Any, mask: Any) -> Any:
-        """Return a vector of columns of the rows, joined."""
-        place = emit.move(x, column)
-        if lines:
-            return join(emit, [emit.load(emit.move(place, emit.mul(step, k)), 0, mask) for k in range(lines)])
+    def read_together(column: Any, mask: Any) -> list[Any]:
+        lines = {place: emit.load(emit.move(source, column), 0, mask) for place, source in sources.items()}
+        return _join_lines(emit, lines, rows, form, join)
 
-        def along(k: Any, joined: Sequence[Any]) -> list[Any]:
+    def read_one(column: Any, mask: Any) -> list[Any]:
+        place, step = emit.move(sources[0], column), emit.mul(iw, form.apart)
+
+        def further(k: Any, joined: Sequence[Any]) -> list[Any]:
             return [join(emit, [joined[0], emit.load(emit.move(place, builder.mul(step, k)), 0, mask)])]
 
-        return emit.loop(emit.integer(1), seen, 1, [emit.load(place, 0, mask)], along)[1][0]
+        return emit.loop(emit.integer(1), seen, 1, [emit.load(place, 0, mask)], further)[1]
 
-    stream = Stream(emit, form, iw, outside, read)
-    many = emit.splat(builder.sitofp(rows, emit.element)) if kind != "max" else None
+    stream = Stream(emit, along, rows, iw, outside, read_one if rows == 1 else read_together)
+    many = emit.splat(builder.sitofp(counted, emit.element)) if kind != "max" else None
 
     def finish(number: Any, carried: Sequence[Any], masked: bool) -> list[Any]:
         taps, after = stream.step(number, carried, masked)
-        value, at = join(emit, taps), emit.mul(number, form.lanes)
+        at = emit.mul(number, along.lanes)
         mask = emit.mask(builder.sub(ow, at)) if masked else None
-        if kind != "max":
-            columns = emit.load(emit.move(counts, at), 0, mask)
-            value = builder.fdiv(value, builder.fmul(columns, many))
-        emit.store(value, emit.move(y, at), 0, mask)
+        divisor = builder.fmul(emit.load(emit.move(counts, at), 0, mask), many) if kind != "max" else None
+        for row, own in enumerate(taps):
+            value = join(emit, own)
+            value = builder.fdiv(value, divisor) if kind != "max" else value
+            emit.store(value, emit.move(y, builder.add(emit.mul(ow, row), at)), 0, mask)
         return after
 
-    whole = stream.whole(ow)
-    number, carried = emit.loop(emit.integer(0), whole, 1, stream.start(), lambda n, held: finish(n, held, False))
-    last = builder.sdiv(builder.add(ow, emit.integer(form.lanes - 1)), emit.integer(form.lanes))
+    number, carried = emit.loop(emit.integer(0), stream.whole(ow), 1, stream.start(), lambda n, held: finish(n, held, False))
+    last = builder.sdiv(builder.add(ow, emit.integer(along.lanes - 1)), emit.integer(along.lanes))
     emit.loop(number, last, 1, carried, lambda n, held: finish(n, held, True))
+
+
+def _join_lines(emit: Vectors, lines: Mapping[int, Any], rows: int, form: PoolForm, join: Any) -> list[Any]:
+    """Return the joined lines of each row of results. Two rows whose windows overlap but for a line share the others."""
+    seen = [[lines[row * form.down + k * form.apart] for k in range(form.lines)] for row in range(rows)]
+    if form.down != form.apart or form.lines < 3:
+        return [join(emit, own) for own in seen]
+    joined = []
+    for row in range(0, rows, 2):
+        shared = join(emit, seen[row][1:])
+        joined += [join(emit, [seen[row][0], shared]), join(emit, [shared, seen[row + 1][-1]])]
+    return joined
 
 
 def _sum(emit: Vectors, values: Sequence[Any]) -> Any:

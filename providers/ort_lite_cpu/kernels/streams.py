@@ -48,55 +48,57 @@ def fits_streams(form: RowForm) -> bool:
     return -form.lanes <= min(form.moves) and max(form.moves) <= form.lanes
 
 
-Read = Callable[[Any, Any], Any]
-"""read(column, mask) returns the vector of a row from a column on; a mask selects the columns that are in the row, None is all."""
+Read = Callable[[Any, Any], list[Any]]
+"""read(column, mask) returns a vector of each of some rows from a column on; a mask selects the columns that are in the rows."""
 
 
 class Stream:
-    """Reads the vectors of one row, or of several rows that are joined, one after the other, and gives each vector of results its taps."""
+    """Reads some rows vector by vector, and gives each vector of results the taps that it sees."""
 
-    def __init__(self, emit: Vectors, form: RowForm, width: Any, outside: Any, read: Read) -> None:
-        self.emit, self.form, self.width, self.outside, self.read = emit, form, width, outside, read
+    def __init__(self, emit: Vectors, form: RowForm, rows: int, width: Any, outside: Any, read: Read) -> None:
+        self.emit, self.form, self.rows, self.width, self.outside, self.read = emit, form, rows, width, outside, read
         self.phases = sorted({offset % form.stride for offset in form.offsets})
         self.span = form.stride * form.lanes
+        self.nothing = [outside] * (rows * len(self.phases))
 
     def start(self) -> list[Any]:
         """Return what is carried to the first vector of results."""
-        nothing = [self.outside] * len(self.phases)
-        return nothing * self.form.back + (self._split(self.emit.integer(0), True) if self.form.ahead else [])
+        return self.nothing * self.form.back + (self._split(self.emit.integer(0), True) if self.form.ahead else [])
 
     def whole(self, results: Any) -> Any:
-        """Return the number of vectors of results that see no column behind the row and end with `results` columns or before."""
+        """Return the number of vectors of results that see no column behind the rows and end with `results` columns or before."""
         builder, integer = self.emit.builder, self.emit.integer
         own = builder.sub(builder.sdiv(self.width, integer(self.span)), integer(self.form.ahead))
         most = builder.sdiv(results, integer(self.form.lanes))
         return builder.select(builder.icmp_signed("<", own, most), own, most)
 
-    def step(self, number: Any, carried: Sequence[Any], masked: bool) -> tuple[list[Any], list[Any]]:
-        """Return the taps of a vector of results, and what is carried to the next one."""
-        emit, form, count = self.emit, self.form, len(self.phases)
+    def step(self, number: Any, carried: Sequence[Any], masked: bool) -> tuple[list[list[Any]], list[Any]]:
+        """Return the taps of a vector of results, row by row, and what is carried to the next one."""
+        emit, form, count = self.emit, self.form, len(self.nothing)
         at = emit.mul(emit.builder.add(number, emit.integer(form.ahead)), self.span)
         if masked and form.ahead:
             inside = emit.builder.icmp_signed("<", at, self.width)
-            new = emit.when(inside, [self.outside] * count, lambda _: self._split(at, True))
+            new = emit.when(inside, self.nothing, lambda _: self._split(at, True))
         else:
             new = self._split(at, masked)
-        before = list(carried[:count]) if form.back else [self.outside] * count
+        before = list(carried[:count]) if form.back else self.nothing
         own = list(carried[count * form.back :]) if form.ahead else new
-        after = new if form.ahead else [self.outside] * count
+        after = new if form.ahead else self.nothing
         taps = []
-        for offset, move in zip(form.offsets, form.moves, strict=True):
-            k = self.phases.index(offset % form.stride)
-            taps.append(self._move(before[k], own[k], move) if move < 0 else self._move(own[k], after[k], move))
+        for row in range(self.rows):
+            places = [self.phases.index(offset % form.stride) * self.rows + row for offset in form.offsets]
+            pairs = [(before, own) if move < 0 else (own, after) for move in form.moves]
+            seen = zip(places, pairs, form.moves, strict=True)
+            taps.append([self._move(pair[0][k], pair[1][k], move) for k, pair, move in seen])
         return taps, own * form.back + new * form.ahead
 
     def _move(self, first: Any, second: Any, count: int) -> Any:
         """Return `lanes` elements of two neighboring vectors: from `count` on, from the end of the first if it is negative."""
         lanes = self.form.lanes
-        count = count % lanes if abs(count) < lanes else max(count, 0)
-        if count in (0, lanes):
-            return second if count else first
-        return self._pick(first, second, [count + i for i in range(lanes)])
+        start = count + lanes * (count < 0)
+        if start in (0, lanes):
+            return second if start else first
+        return self._pick(first, second, [start + i for i in range(lanes)])
 
     def _pick(self, first: Any, second: Any, places: Sequence[int]) -> Any:
         ir = self.emit.ir
@@ -104,29 +106,28 @@ class Stream:
         return self.emit.builder.shuffle_vector(first, second, order)
 
     def _split(self, at: Any, masked: bool) -> list[Any]:
-        """Return the phases of the row from column `at` on, a vector each."""
+        """Return the phases of the rows from column `at` on, a vector of each row."""
         emit, builder, lanes, stride = self.emit, self.emit.builder, self.form.lanes, self.form.stride
         vectors = []
         for k in range(stride):
             column = builder.add(at, emit.integer(k * lanes))
-            if not masked:
-                vectors.append(self.read(column, None))
-                continue
-            mask = emit.mask(builder.sub(self.width, column))
-            vectors.append(builder.select(mask, self.read(column, mask), self.outside))
-        return [self._phase(vectors, phase) for phase in self.phases]
+            mask = emit.mask(builder.sub(self.width, column)) if masked else None
+            read = self.read(column, mask)
+            vectors.append([builder.select(mask, value, self.outside) for value in read] if masked else read)
+        return [self._phase(own, phase) for phase in self.phases for own in zip(*vectors, strict=True)]
 
     def _phase(self, vectors: Sequence[Any], phase: int) -> Any:
         """Return the elements phase, phase + stride, ... of some vectors side by side."""
         lanes, found = self.form.lanes, vectors[0]
-        if len(vectors) == 1:
-            return found
         places = [phase + i * len(vectors) for i in range(lanes)]
         for k in range(1, len(vectors)):
-            own = [p if k == 1 else i for i, p in enumerate(places)]
-            order = [
-                lanes + p - k * lanes if p // lanes == k else q if p // lanes < k else 0
-                for p, q in zip(places, own, strict=True)
-            ]
-            found = self._pick(found, vectors[k], order)
+            held = places if k == 1 else range(lanes)
+            found = self._pick(
+                found,
+                vectors[k],
+                [
+                    p - (k - 1) * lanes if p // lanes == k else q if p // lanes < k else 0
+                    for p, q in zip(places, held, strict=True)
+                ],
+            )
         return found

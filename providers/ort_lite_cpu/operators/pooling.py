@@ -19,7 +19,7 @@ from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.folds import fold_rows, reduce_middle, reduce_rows
 from ort_lite_cpu.kernels.gemm.geometry import Window
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
-from ort_lite_cpu.kernels.pooled_planes import PooledPlanes, pixels_before, pool_planes
+from ort_lite_cpu.kernels.pooled_planes import PooledPlanes, PoolForm, pixels_before, pool_planes
 from ort_lite_cpu.kernels.streams import RowForm, fits_streams
 from ort_lite_cpu.lowering.attributes import check_fit, check_windows, volume, window_of
 from ort_lite_cpu.lowering.candidates import Candidate, choose
@@ -233,10 +233,11 @@ def lp_pool(op: NodeLowering) -> None:
 def _own(op: NodeLowering, kind: str) -> None:
     x, y = op.raw(0).shape, op.info().shape
     assert y is not None
-    kernel = op.attr("kernel_shape")
-    if list(kernel) == list(x[2:]) and set(y[2:]) == {1} and not any(op.attr("pads") or ()):
-        return _global(op, kind)
-    _choose(PoolCase(op, x, y, kind))
+    sizes = _sizes(op, x, y)
+    if list(op.attr("kernel_shape")) == list(x[2:]) and set(y[2:]) == {1} and not any(op.attr("pads") or ()):
+        _global(op, kind)
+    else:
+        _choose(PoolCase(op, x, y, kind, *sizes))
 
 
 class PoolCase(Record, eq=False):
@@ -246,6 +247,8 @@ class PoolCase(Record, eq=False):
     x: Shape
     y: Shape
     kind: str
+    shape: PoolShape
+    window: Window
     given: tuple[Tensor, Tensor] | None = None
     """x and y, channels last, if they are not the node's own."""
 
@@ -278,7 +281,7 @@ class PoolCase(Record, eq=False):
 
 def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """Emit y, channels last, pooled from x, channels last, by the node's attributes."""
-    _choose(PoolCase(op, x.shape, y.shape, kind, (x, y)))
+    _choose(PoolCase(op, x.shape, y.shape, kind, *_sizes(op, x.shape, y.shape), (x, y)))
 
 
 def _choose(case: PoolCase) -> None:
@@ -301,19 +304,20 @@ def _reject_planes(case: PoolCase) -> str:
 def _emit_planes(case: PoolCase) -> None:
     op, form, kernel = case.op, case.form, case.op.attr("kernel_shape")
     assert form is not None
-    g, window = _sizes(op, case.x, case.y)
-    x, y = op.input(0), op.output(0)
+    g, window, x, y = case.shape, case.window, op.input(0), op.output(0)
     counts = None if case.kind == "max" else op.temporary(x.dtype, (op.most_parts, g.yw))
     sizes = PooledPlanes(g.n * g.c, g.xh, g.xw, g.yh, g.yw, window.kh, window.sh, window.dh, window.ph, g.eh, g.ew)
-    lines = window.kh if window.kh <= UNROLLED_LINES else 0
+    rows = 4 if op.target.vector_registers == 32 else 2
+    unrolled = window.kh <= UNROLLED_LINES
     op.emit(
         pool_planes,
         [x, y, counts],
         types=[x.native] * 3,
         g=sizes,
         kind=case.kind,
-        lines=lines,
-        form=form,
+        unrolled=unrolled,
+        form=PoolForm(window.kh if unrolled else 1, window.sh, window.dh, rows),
+        along=form,
         work=x.size // 8 + y.size * len(kernel) // 8,
     )
 
@@ -327,7 +331,7 @@ def _reject_unrolling(case: PoolCase) -> str:
 
 def _emit(case: PoolCase, unrolled: bool) -> None:
     op, (x, y), kernel = case.op, case.channels_last, case.op.attr("kernel_shape")
-    g, window = _sizes(op, x.shape, y.shape)
+    g, window = case.shape, case.window
     rows, columns = kernel if unrolled else (0, 0)
     p, work = float(op.attr("p", 2)), y.size * min(math.prod(kernel), MANY) // 8
     op.emit(pool, [x, y], g=g, window=window, p=p, kind=case.kind, rows=rows, columns=columns, work=work)

@@ -93,26 +93,27 @@ def band_of_rows(
     mode: int,
     form: PlaneForm,
     behind: Static,
+    tall: Static,
 ) -> None:
     """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it.
 
     table: lower limit, upper limit, bias, and behind them zeros as `_pad` leaves them. The three are read whenever they are used,
     which leaves their registers to sums and weights.
-    `behind` is that of the form, on which the compiler decides.
+    `behind` and `tall` are those of the form, on which the compiler decides.
     """
     down, across = form.down, form.across
     copied, pitch, row = shift(table, 3), ow + (form.taps - 1) // across, 0
     if behind == COPIED:
         _pad(x, copied, top, (count - 1) * down + form.lines, ih, iw, form.front, pitch, form.across, form.lanes)
     while row < count:
-        if behind == MASKED and count >= form.tall:  # the last rows with some that were computed before
-            row = min(row, count - form.tall)
+        if behind == MASKED and count >= tall:  # the last rows with some that were computed before
+            row = min(row, count - tall)
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
-        if behind == MASKED and count >= form.tall:
-            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, form.tall, form)
-            row += form.tall - ROWS
-        elif behind == MASKED and form.tall > ROWS and many:
+        if behind == MASKED and count >= tall:
+            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, tall, form)
+            row += tall - ROWS
+        elif behind == MASKED and tall > ROWS and many:
             _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind == MASKED:
             _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)

@@ -222,7 +222,7 @@ def depthwise_planes(
             for top in range(begin, end, band):
                 at, count = (plane * oh + top) * ow, min(band, end - top)
                 out, other, h = shift(y, at), shift(residual, at), top * form.down - g.ph
-                band_of_rows(a, b, table, other, out, h, count, g.ih, g.iw, ow, mode, form, form.behind)
+                band_of_rows(a, b, table, other, out, h, count, g.ih, g.iw, ow, mode, form, form.behind, form.tall)
             if kind != "":
                 activate(shift(y, (plane * oh + begin) * ow), 0, 1, (end - begin) * ow, act.alpha, act.beta, kind)
     return OK
@@ -283,7 +283,7 @@ def separable(
                 for row in range(channel * m // c, (channel + 1) * m // c):
                     prefetch_run(shift(out, row * pixels), count * ow)
                 f, h = shift(between, channel * line), top * form.down - g.ph
-                band_of_rows(a, b, table, f, f, h, count, g.ih, g.iw, ow, mode1, form, form.behind)
+                band_of_rows(a, b, table, f, f, h, count, g.ih, g.iw, ow, mode1, form, form.behind, form.tall)
             soon = shift(x, (image * c * g.ih + (top + count) * form.down + form.lines - 1 - g.ph) * g.iw)
             ahead = Ahead(soon, g.ih * g.iw, c, band * form.down * g.iw)
             last_steps = TileEpilogue(mode, w2, shift(residual, at), act.low, act.high)
