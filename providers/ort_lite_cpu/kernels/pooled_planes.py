@@ -57,46 +57,61 @@ def pool_planes(
 ) -> int:
     """y (planes, oh, ow) = kind over windows of x (planes, ih, iw): "max", "average" of the pixels inside x, "average_padded".
 
-    unrolled: true if rows of results are computed together. counts: none for maxima. A window that lies entirely in the padding gives the least number, 0 for averages.
+    unrolled: true if rows of results are computed together. counts: none for maxima. A window that lies entirely in the padding gives
+    the least number, 0 for averages.
     Spec: ONNX MaxPool-22, AveragePool-22.
     """
     own = counts
     if kind != "max":
         own = shift(counts, part * g.ow)
         _count_columns(own, g, kind, along)
-    rows = g.planes * g.oh
-    row, end = rows * part // parts, rows * (part + 1) // parts
-    whole = g.lines * g.apart - g.apart  # the rows from the first line of a window to the last
-    before, reach = g.above, g.ih + g.above - whole
-    if _repeats_edges(kind, form):
-        before, reach = g.above - whole, g.ih + g.above
-    begin = (imax(before, 0) + g.down - 1) // g.down
-    behind = (imax(reach, 0) + g.down - 1) // g.down
+    row, end = g.planes * g.oh * part // parts, g.planes * g.oh * (part + 1) // parts
     while row < end:
-        plane, r = row // g.oh, row % g.oh
-        stop = imin(g.oh, r + end - row)
-        first, last = imin(imax(r, begin), stop), imin(stop, behind)
-        image, out = shift(x, plane * g.ih * g.iw), shift(y, plane * g.oh * g.ow)
-        row += stop - r
-        if not unrolled or last - first < 2 or g.iw == 0:
-            first, last = stop, stop
-        while r < first:
-            _one_row(image, out, own, r, g, kind, form, along)
-            r += 1
-        if unrolled:
-            while r < last:
-                count = form.rows if last - first >= form.rows else 2
-                r = imin(r, last - count)  # the last rows with some that were computed before
-                top, target = r * g.down - g.above, shift(out, r * g.ow)
-                if count > 2:
-                    _pool_rows(image, target, own, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, form.rows, form, along)
-                else:
-                    _pool_rows(image, target, own, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, 2, form, along)
-                r += count
-        while r < stop:
-            _one_row(image, out, own, r, g, kind, form, along)
-            r += 1
+        plane, first = row // g.oh, row % g.oh
+        stop = imin(g.oh, first + end - row)
+        _some_rows(
+            shift(x, plane * g.ih * g.iw), shift(y, plane * g.oh * g.ow), own, first, stop, g, kind, unrolled, form, along
+        )
+        row += stop - first
     return OK
+
+
+@native(inline=False)
+def _some_rows(
+    x: Ptr,
+    y: Ptr,
+    counts: Ptr,
+    row: int,
+    stop: int,
+    g: PooledPlanes,
+    kind: Static,
+    unrolled: Static,
+    form: PoolForm,
+    along: RowForm,
+) -> None:
+    """Compute the rows from `row` to `stop` of the results y of one plane x: together where windows lie inside, if there are two."""
+    before, reach = g.above, g.ih + g.above - (g.lines - 1) * g.apart
+    if _repeats_edges(kind, form):
+        before, reach = g.above - (g.lines - 1) * g.apart, g.ih + g.above
+    first, last = imax(row, (imax(before, 0) + g.down - 1) // g.down), imin(stop, (imax(reach, 0) + g.down - 1) // g.down)
+    if unrolled:
+        if last - first < 2 or g.iw == 0:
+            first, last = stop, stop
+        while row < first:
+            _one_row(x, y, counts, row, g, kind, form, along)
+            row += 1
+        while row < last:
+            count = form.rows if last - first >= form.rows else 2
+            row = imin(row, last - count)  # the last rows with some that were computed before
+            top, out = row * g.down - g.above, shift(y, row * g.ow)
+            if count > 2:
+                _pool_rows(x, out, counts, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, form.rows, form, along)
+            else:
+                _pool_rows(x, out, counts, top, g.lines, g.ih, g.iw, g.ow, g.lines, kind, 2, form, along)
+            row += count
+    while row < stop:
+        _one_row(x, y, counts, row, g, kind, form, along)
+        row += 1
 
 
 def _repeats_edges(kind: Static, form: PoolForm) -> Any:

@@ -80,6 +80,7 @@ class Plane(Record):
         if self.across == 1 and not large and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind):
             way = behind
         tall = plane_rows.TALL if large else plane_rows.ROWS
+        numbers = self.lines, self.taps, self.down, self.across, self.ahead
         return plane_rows.PlaneForm(*numbers, way, int(self.held), self.lanes, tall)
 
     def scratch_size(self, band: int) -> int:

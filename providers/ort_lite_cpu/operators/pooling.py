@@ -231,10 +231,12 @@ def lp_pool(op: NodeLowering) -> None:
 
 
 def _own(op: NodeLowering, kind: str) -> None:
+    """Emit the pool of a node: of its own images, in the layout of the candidate that is taken."""
     x, y = op.raw(0).shape, op.info().shape
     assert y is not None
     sizes = _sizes(op, x, y)
-    if list(op.attr("kernel_shape")) == list(x[2:]) and set(y[2:]) == {1} and not any(op.attr("pads") or ()):
+    whole = list(op.attr("kernel_shape")) == list(x[2:]) and set(y[2:]) == {1} and not any(op.attr("pads") or ())
+    if whole and kind != "max_integer":
         _global(op, kind)
     else:
         _choose(PoolCase(op, x, y, kind, *sizes))
@@ -406,10 +408,10 @@ def global_pools(op: NodeLowering) -> None:
 def _global(op: NodeLowering, kind: str) -> None:
     """Emit a pool over all positions: of planes, which are rows, if images lie in ONNX's own order, else channels last."""
     x, last = op.raw(0), channels_last(len(op.raw(0).shape))
-    reduction = reduction_of(op, kind)
+    reduction, rows, n = reduction_of(op, kind), product(x.shape[:2]), product(x.shape[2:])
     if not reduction or storage_order(x) is not None or last in x.layouts:
-        return emit_global(op, op.input(0, last), op.output(0, last), kind)
-    rows, n = product(x.shape[:2]), product(x.shape[2:])
+        emit_global(op, op.input(0, last), op.output(0, last), kind)
+        return
     operands = [op.input(0), op.output(0, last)]  # one position: all orders are the same
     if reduction == "max":
         op.emit(fold_rows, operands, rows=rows, n=n, lowest=0, kind=reduction, work=x.size // 4)
@@ -419,12 +421,8 @@ def _global(op: NodeLowering, kind: str) -> None:
 
 def reduction_of(op: NodeLowering, kind: str) -> str:
     """Return the reduction that a pool over all positions is, "" for a norm that is none."""
-    return {
-        "average": "mean",
-        "average_padded": "mean",
-        "max": "max",
-        "norm": {1.0: "l1", 2.0: "l2"}.get(op.attr("p", 2), ""),
-    }.get(kind, "")
+    norm = {1.0: "l1", 2.0: "l2"}.get(float(op.attr("p", 2)), "")
+    return {"average": "mean", "average_padded": "mean", "max": "max", "norm": norm}[kind]
 
 
 def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:

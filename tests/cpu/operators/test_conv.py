@@ -140,7 +140,7 @@ def test_pixels_are_for_few_channels(x: str, w: Shape, attributes: str, kernel: 
         ("c = Conv(x, w) s = Softmax(c) y = MaxPool<kernel_shape=[2,2]>(s)", "conv_pixels"),
         ("m = MaxPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = MaxPool<kernel_shape=[2,2]>(c)", "conv"),
         ("m = MaxPool<kernel_shape=[2,2]>(x) n = Neg(m) y = Conv(n, w)", "conv_pixels"),
-        ("m = MaxPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = Transpose<perm=[0,2,3,1]>(c)", "conv"),
+        ("m = LpPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = Transpose<perm=[0,2,3,1]>(c)", "conv"),
     ],
 )
 def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:

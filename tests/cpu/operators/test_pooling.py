@@ -92,21 +92,51 @@ def choice(shape: Shape, **attributes: Any) -> Any:
     return op_program("MaxPool", [ramp(shape)], attributes, fixed=True).kernels()["node"]
 
 
-def test_small_windows_are_unrolled() -> None:
+def test_images_stay_in_the_order_in_which_they_are() -> None:
     found = choice((1, 64, 12, 12), kernel_shape=[3, 3], strides=[2, 2])
-    assert found.taken == "pool-unrolled" and {*found.costs} == {"pool-unrolled", "pool"}
+    assert found.taken == "pool_planes" and {*found.costs} == {"pool_planes", "pool-unrolled", "pool"}
     large = choice((1, 64, 12, 12), kernel_shape=[5, 5])
-    assert large.taken == "pool" and large.rejected == {"pool-unrolled": "its window has more than 16 pixels"}
+    assert large.taken == "pool_planes" and large.rejected == {"pool-unrolled": "its window has more than 16 pixels"}
     for odd in ({"kernel_shape": [3]}, {"kernel_shape": [2, 2], "dilations": [1, 2]}):
         shape = (1, 4, 9, 9)[: 2 + len(odd["kernel_shape"])]
         assert choice(shape, **odd).rejected == {"pool-unrolled": "its window has dilations, or does not span two axes"}
 
 
-@pytest.mark.parametrize("pin", ["pool", "pool-unrolled"])
+@pytest.mark.parametrize(
+    ("op", "shape", "attributes", "why"),
+    [
+        ("LpPool", (1, 4, 99, 99), {"kernel_shape": [3, 3]}, "it is no maximum or average of floats"),
+        ("MaxPool", (1, 4, 9, 9, 9), {"kernel_shape": [3, 3, 3]}, "three axes"),
+        ("MaxPool", (1, 4, 99, 99), {"kernel_shape": [1, 17]}, "too large"),
+        ("MaxPool", (1, 4, 99, 99), {"kernel_shape": [5, 5], "strides": [1, 5]}, "too large"),
+        ("MaxPool", (1, 4, 99, 99), {"kernel_shape": [1, 3], "dilations": [1, 33]}, "too large"),
+    ],
+    ids=str,
+)
+def test_what_planes_have_no_code_for_is_pooled_channels_last(
+    op: str, shape: Shape, attributes: dict[str, Any], why: str
+) -> None:
+    found = op_program(op, [ramp(shape)], attributes, fixed=True).kernels()["node"]
+    assert found.taken != "pool_planes" and why in found.rejected["pool_planes"]
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_window_over_the_whole_image(op: str) -> None:
+    x = ramp((2, 19, 5, 7))
+    wanted = {"MaxPool": x.max((2, 3)), "AveragePool": x.mean((2, 3)), "LpPool": np.sqrt((x**2).sum((2, 3)))}[op]
+    check_op(op, x, kernel_shape=[5, 7], expected=wanted[:, :, None, None])
+    if op == "MaxPool":
+        check_op(
+            op, -abs(x).astype(np.int8), kernel_shape=[5, 7], expected=(-abs(x).astype(np.int8)).max((2, 3), keepdims=True)
+        )
+
+
+@pytest.mark.parametrize("pin", ["pool", "pool-unrolled", "pool_planes"])
 def test_every_candidate_computes_a_pool(pin: str) -> None:
     attributes: dict[str, Any] = {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]}
-    check_op("MaxPool", ramp((2, 3, 4, 5)), pin=pin, **attributes)
-    check_op("AveragePool", ramp((2, 3, 4, 5)), pin=pin, **attributes)
+    for shape in ((2, 3, 4, 5), (1, 2, 9, 75)):
+        check_op("MaxPool", ramp(shape), pin=pin, **attributes)
+        check_op("AveragePool", ramp(shape), pin=pin, **attributes)
 
 
 WINDOW = {"kernel_shape": [3, 3]}

@@ -47,7 +47,8 @@ class PlaneForm(NamedTuple):
 def weights_fit(target: Target, lines: int, taps: int, across: int) -> bool:
     """Return True if all weights of a channel have registers beside sums and inputs; otherwise they are read when they are used.
 
-    A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once, as do masked rows with a stride.
+    A multiplication that is not fused needs some for its results; AArch64 and masked rows with a stride load several inputs at once.
+    Large windows have more rows of sums where they are masked.
     """
     if can_mask(target):
         return lines < LARGE and lines * taps + ROWS + (6 if across > 1 else 1) <= target.vector_registers
