@@ -135,6 +135,20 @@ def test_the_largest_of_nan_is_nan_and_infinities_count(target: Target, windows:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_parts_do_not_change_the_result(kind: str) -> None:
+    """Rows are computed together in other groups. Zeros of both signs are equal, but not the same."""
+    for down in (WINDOWS[3], WINDOWS[4], WINDOWS[5], WINDOWS[8]):
+        kernel = spec(kind, down, WINDOWS[4], lanes_of(TARGETS["host"], "f32"), 4)
+        x = np.random.default_rng(0).standard_normal((3, 13, 21), np.float32) * 1e3
+        x[np.abs(x) > 900] = 0.0
+        x[x < -700] = -0.0
+        x[x > 0] = 0.0 if kind == "max" else 1e-3
+        one, *others = (pooled(x, down, WINDOWS[4], kernel, parts, TARGETS["host"]) for parts in (1, 2, 3, 7, 40))
+        for other in others:
+            np.testing.assert_array_equal(one.view(np.int32), other.view(np.int32))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_windows_in_the_padding(target: Target, kind: str) -> None:
     far = Axis(2, 1, 3, 3, 4)

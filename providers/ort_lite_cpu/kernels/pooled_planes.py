@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, imax, imin, like, native, shift
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
-from ort_lite_cpu.kernels.streams import RowForm, Stream
+from ort_lite_cpu.kernels.streams import RowForm, RowStream
 
 INFINITY = float("inf")
 
@@ -204,7 +204,7 @@ def _pool_rows(
 
         return emit.loop(emit.integer(1), seen, 1, [emit.load(place, 0, mask)], further)[1]
 
-    stream = Stream(emit, along, rows, iw, outside, read_one if rows == 1 else read_together)
+    stream = RowStream(emit, along, rows, iw, outside, read_one if rows == 1 else read_together)
     many = emit.splat(builder.sitofp(counted, emit.element)) if kind != "max" else None
 
     def finish(number: Any, carried: Sequence[Any], masked: bool) -> list[Any]:
@@ -224,9 +224,12 @@ def _pool_rows(
 
 
 def _join_lines(emit: Vectors, lines: Mapping[int, Any], rows: int, form: PoolForm, join: Any) -> list[Any]:
-    """Return the joined lines of each row of results. Two rows whose windows overlap but for a line share the others."""
+    """Return the joined lines of each row of results, from the first on: sums do not depend on the rows that are computed together.
+
+    Maxima are the same in any order. Two rows of them whose windows overlap but for a line share the others.
+    """
     seen = [[lines[row * form.down + k * form.apart] for k in range(form.lines)] for row in range(rows)]
-    if form.down != form.apart or form.lines < 3:
+    if join is _sum or form.down != form.apart or form.lines < 3:
         return [join(emit, own) for own in seen]
     joined = []
     for row in range(0, rows, 2):
@@ -244,7 +247,10 @@ def _sum(emit: Vectors, values: Sequence[Any]) -> Any:
 
 
 def _largest(emit: Vectors, values: Sequence[Any]) -> Any:
-    """Return the largest elements of some vectors, NaN where one of them is NaN: pairs are compared for that, not results."""
+    """Return the largest elements of some vectors, NaN where one of them is NaN: pairs are compared for that.
+
+    Of equal ones the last is taken.
+    """
     builder, largest = emit.builder, values[0]
     for value in values[1:]:
         largest = builder.select(builder.fcmp_ordered(">", largest, value), largest, value)

@@ -52,7 +52,7 @@ Read = Callable[[Any, Any], list[Any]]
 """read(column, mask) returns a vector of each of some rows from a column on; a mask selects the columns that are in the rows."""
 
 
-class Stream:
+class RowStream:
     """Reads some rows vector by vector, and gives each vector of results the taps that it sees."""
 
     def __init__(self, emit: Vectors, form: RowForm, rows: int, width: Any, outside: Any, read: Read) -> None:

@@ -591,6 +591,21 @@ def test_planes(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
     check_op("Conv", *plain, expected=convolved, constants=(1, 2), rtol=1e-5, atol=1e-5, **attributes)
 
 
+MASKED: list[tuple[int, int, int, int]] = [
+    (window, stride, height, width)
+    for window, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2), (4, 2))
+    for height, width in ((4, 7), (7, 12), (9, 15), (14, 14), (17, 19), (29, 33), (8, 50))
+]
+
+
+@pytest.mark.parametrize(("window", "stride", "height", "width"), MASKED, ids=str)
+def test_planes_of_any_width_and_height(window: int, stride: int, height: int, width: int) -> None:
+    """Rows that are narrower than a vector, and numbers of rows that are no multiple of those of a tile."""
+    x, w, b = ramp((1, 3, height, width)), weights(3, 1, window, window), ramp((3,))
+    attributes: dict[str, Any] = {"pads": [window // 2] * 4, "strides": [stride, stride], "group": 3}
+    check_op("Conv", x, w, b, expected=convolved, constants=(1, 2), rtol=1e-5, atol=1e-5, **attributes)
+
+
 SEPARABLE = """(float[2,{c},{h},{w}] x, float[{c},1,3,3] w, float[{c}] b, float[{o},{c},1,1] v, float[{o}] d) => (float[2,{o},p,q] y) {{
     a = com.microsoft.FusedConv<activation = "Relu", group = {c}, pads = [1,1,1,1], strides = [{s},{s}]>(x, w, {b})
     y = com.microsoft.FusedConv<activation = "{act}">(a, v, {d}) }}"""

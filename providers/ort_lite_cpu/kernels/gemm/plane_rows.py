@@ -112,12 +112,12 @@ def band_of_rows(
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
         if behind == MASKED and count >= tall:
-            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, tall, form)
+            _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, tall, form)
             row += tall - ROWS
         elif behind == MASKED and tall > ROWS and many:
-            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
+            _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind == MASKED:
-            _rows_masked(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
+            _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)
         elif behind >= 0 and many:
             _rows_in_place(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind >= 0:
@@ -276,7 +276,7 @@ def _sources(emit: Vectors, x: Any, zeros: Any, top: Any, ih: Any, iw: Any, coun
 
 
 @emitter(f"void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,{FORM})")
-def _rows_masked(
+def _rows_by_masks(
     builder: Any,
     x: Any,
     zeros: Any,
