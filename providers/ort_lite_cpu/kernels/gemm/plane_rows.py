@@ -107,14 +107,15 @@ def band_of_rows(
     if behind == COPIED:
         _pad(x, copied, top, (count - 1) * down + form.lines, ih, iw, form.front, pitch, form.across, form.lanes)
     while row < count:
-        if behind == MASKED and count >= tall:  # the last rows with some that were computed before
-            row = min(row, count - tall)
+        left = count - row
+        if behind == MASKED and left < ROWS <= count:  # the last rows with some that were computed before
+            row = count - ROWS
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
-        if behind == MASKED and count >= tall:
+        if behind == MASKED and tall > ROWS and left >= tall and left != 2 * ROWS:
             _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, tall, form)
             row += tall - ROWS
-        elif behind == MASKED and tall > ROWS and many:
+        elif behind == MASKED and many:
             _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, form)
         elif behind == MASKED:
             _rows_by_masks(x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, form)

@@ -23,7 +23,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import (
     tile,
 )
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
-from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, PlaneForm, band_of_rows, begin_table
+from ort_lite_cpu.kernels.gemm.plane_rows import PlaneForm, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_run
 
@@ -211,10 +211,11 @@ def depthwise_planes(
     table = shift(scratch, part * (3 + seen))
     begin_table(table, act.low, act.high, seen)
     mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
-    groups = max((oh + ROWS - 1) // ROWS, 1)
+    groups = max((oh + form.tall - 1) // form.tall, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
-        begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
+        begin = max(first - image * groups, 0) * form.tall
+        end = min(min(last - image * groups, groups) * form.tall, oh)
         for plane in range(image * g.c, image * g.c + g.c):
             channel = plane % g.c
             table[2] = like(x, 0) if null(bias) else bias[channel]
@@ -270,10 +271,11 @@ def separable(
         between[i] = like(x, 1)
     mode1 = clip_mode(product.low, product.high)
     mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
-    groups = max((oh + ROWS - 1) // ROWS, 1)
+    groups = max((oh + form.tall - 1) // form.tall, 1)
     first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
-        begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
+        begin = max(first - image * groups, 0) * form.tall
+        end = min(min(last - image * groups, groups) * form.tall, oh)
         for top in range(begin, end, band):
             count, at = min(band, end - top), image * m * pixels + top * ow
             out = shift(y, at)
