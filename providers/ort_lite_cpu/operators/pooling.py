@@ -1,6 +1,6 @@
-"""MaxPool, AveragePool, LpPool and their global forms, over 1 to 3 spatial axes, on channels-last activations.
+"""MaxPool, AveragePool, LpPool and their global forms, over 1 to 3 spatial axes: the choice among kernels, and those of channels last.
 
-Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop over C is contiguous.
+There spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop over C is contiguous.
 """
 
 import math

@@ -202,8 +202,8 @@ def depthwise_planes(
 ) -> int:
     """y (n, c, oh, ow) = kind(clip(conv(x (n, c, ih, iw), w (c, lines, taps)) + bias (c,) + residual, low, high)).
 
-    The padding above, `g.ph`, and in front is not negative; what lies behind is zeros as well; ow >= lanes. `g.band` output rows are
-    computed from a copy of the input rows that they see. Parts share rows of all channels, as those of a product behind it do.
+    The padding above, `g.ph`, and in front is not negative; what lies behind is zeros as well; ow >= lanes unless rows
+    are masked. `g.band` output rows are computed at one place. Parts share rows of all channels, as those of a product behind it do.
     Spec: ONNX Conv-22 with group = C = M.
     """
     oh, ow, band = g.oh, g.ow, g.band
