@@ -14,7 +14,7 @@ from ort_lite_cpu.kernels.gemm.vectors import Vectors
 ROWS, TALL = 4, 7
 """Output rows of a register tile: what they share of the input is loaded once. Planes are as often 7 rows high as a multiple."""
 LARGE = 5
-"""The lines of windows that take tiles of TALL rows where rows are masked: sums of fewer rows would wait for each other."""
+"""The lines from which windows take tiles of TALL rows, with weights from memory, where rows are masked (decision 0127)."""
 NARROW = 9
 """The taps of windows for which rows of a quarter of a vector are worth a mask."""
 MAX_TAPS = 49
