@@ -14,7 +14,7 @@ from ort_lite_cpu.kernels.gemm.vectors import Vectors
 ROWS, TALL = 4, 7
 """Output rows of a register tile: what they share of the input is loaded once. Planes are as often 7 rows high as a multiple."""
 LARGE = 5
-"""The lines from which windows take tiles of TALL rows, with weights from memory, where rows are masked (decision 0127)."""
+"""The lines from which windows take tiles of TALL rows, with weights from memory, where rows are masked (decision 0128)."""
 NARROW = 9
 """The taps of windows for which rows of a quarter of a vector are worth a mask."""
 MAX_TAPS = 49
