@@ -62,7 +62,6 @@ from ort_lite.native.libm import (
     atan2,
     atanh,
     cbrt,
-    cos,
     cosh,
     exp2,
     expm1,
@@ -70,7 +69,6 @@ from ort_lite.native.libm import (
     log2,
     log10,
     power,
-    sin,
     sinh,
     tan,
 )
@@ -88,6 +86,7 @@ from ort_lite.native.marks import (
     emitter,
     native,
 )
+from ort_lite.native.trigonometry import cos, sin
 
 __all__ = [
     "CONTRACT",

@@ -24,7 +24,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-sin, cos, tan = _unary("sin"), _unary("cos"), _unary("tan")
+tan = _unary("tan")
 asin, acos, atan = _unary("asin"), _unary("acos"), _unary("atan")
 sinh, cosh = _unary("sinh"), _unary("cosh")
 asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")

@@ -28,7 +28,7 @@ _FLOAT_UNARY = {
     "Sqrt": ("sqrt({0})", 0.1), "Exp": ("exp({0})", 0.16), "Log": ("log({0})", 0.4),
     "Tanh": ("tanh({0})", 0.25), "Sigmoid": ("sigmoid({0})", 0.25), "Reciprocal": ("like({0}, 1) / {0}", 0.05),
     "Floor": ("floor({0})", 0.03), "Ceil": ("ceil({0})", 0.03), "Round": ("rint({0})", 0.03),
-    "Sin": ("sin({0})", 2), "Cos": ("cos({0})", 2), "Tan": ("tan({0})", 9), "Asin": ("asin({0})", 5), "Acos": ("acos({0})", 5),
+    "Sin": ("sin({0})", 1), "Cos": ("cos({0})", 1), "Tan": ("tan({0})", 9), "Asin": ("asin({0})", 5), "Acos": ("acos({0})", 5),
     "Atan": ("atan({0})", 5), "Sinh": ("sinh({0})", 15), "Cosh": ("cosh({0})", 6), "Asinh": ("asinh({0})", 15),
     "Acosh": ("acosh({0})", 8), "Atanh": ("atanh({0})", 16),
     "Softplus": (_SOFTPLUS, 0.5), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.08),
