@@ -24,6 +24,20 @@ def test_a_lease_becomes_right_for_whoever_has_it_next() -> None:
     assert lease.memory_address == ctypes.addressof(lease.memory)
 
 
+def test_a_lease_keeps_the_jobs_of_a_few_bound_programs() -> None:
+    lease, tokens = RunContext(), [object() for _ in range(RunContext.MOST_ATTACHED + 1)]
+    lease.fit((1, 5))
+    jobs = []
+    for token in tokens:
+        jobs.append(lease.job)
+        lease.keep_attached(token)
+    assert list(lease.attached) == tokens[1:]
+    assert list(lease.attached.values()) == jobs[1:], "the oldest one is told of what comes next"
+    assert lease.job is jobs[0]
+    lease.fit((1, 9))
+    assert not lease.attached, "the table moved"
+
+
 def test_a_lease_is_an_arena() -> None:
     lease = RunContext()
     assert lease.reserve(1000) == lease.address == lease.buffer.ctypes.data

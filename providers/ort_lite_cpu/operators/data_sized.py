@@ -46,13 +46,23 @@ def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, p
 def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, parts: int) -> int:
     """y (rank, count) = the flat positions along each axis of a tensor whose dims are in the table.
 
-    None of them is 0 where there is a position at all: `positions` found it among as many elements.
+    Positions ascend, so most lie in the row of the one before, and only those of a new row are divided. No dimension is 0 where there
+    is a position at all: `positions` found it among as many elements.
     """
+    last, start, end = (rank - 1) * count, 0, 0
     for k in span(count, part, parts):
-        rest = found[k]
-        for axis in range(rank - 1, -1, -1):
-            y[axis * count + k] = rest % table[axis]
-            rest = rest // table[axis]
+        at = found[k]
+        if at >= end:
+            width = table[rank - 1]
+            rest = at // width
+            start, end = rest * width, (rest + 1) * width
+            for axis in range(rank - 2, -1, -1):
+                y[axis * count + k] = rest % table[axis]
+                rest = rest // table[axis]
+        else:
+            for axis in range(rank - 1):
+                y[axis * count + k] = y[axis * count + k - 1]
+        y[last + k] = at - start
     return OK
 
 

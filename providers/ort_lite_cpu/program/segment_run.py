@@ -134,15 +134,16 @@ class SegmentRun:
             raise
 
     def run(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
-        """One native call where this ran last with the lease, and nobody wants to end it; else the job is told of it first."""
-        if lease.attached is bound.token and options is None:
+        """One native call where the lease has a job for it, and nobody wants to end it; else its job is told of it first."""
+        job = lease.attached.get(bound.token) if options is None else None
+        if job is not None:
             memory = lease.memory
             memory[SCRATCH] = lease.address
-            failed = lease.job.again(places)
+            failed = job.again(places)
             if not failed:
                 return
             if failed != MISSED:
-                raise self.error(bound, memory, *lease.job.failure)
+                raise self.error(bound, memory, *job.failure)
         self._run_anew(bound, places, lease, options)
 
     def _run_anew(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
@@ -155,13 +156,13 @@ class SegmentRun:
             failed = _time(job, bound)
         else:
             failed = job.run(0, bound.count)
-            lease.attached = bound.token if LISTS else None
+            if LISTS and bound.token not in lease.attached:
+                lease.keep_attached(bound.token)
         if failed:
             raise self.error(bound, lease.memory, *job.failure, options)
 
     def attach(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         """Tell the lease's job what it runs next."""
-        lease.attached = None
         if lease.fits is not self.needs:
             lease.fit(self.needs)
         memory = lease.memory

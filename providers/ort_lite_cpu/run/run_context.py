@@ -11,25 +11,33 @@ from ort_lite_cpu.run.loop import Job
 class RunContext(Arena):
     """An arena, and what native code is told of it. `memory` is the table of base addresses: null, scratch, then one a place.
 
-    Any program may have it next: `fit` makes it right for a number of threads and of places. `attached` is the token of the bound
-    program whose last run the job can do again; None: of none.
+    Any program may have it next: `fit` makes it right for a number of threads and of places. `job` is told of each run anew.
+    `attached` has the jobs that can do the last run of a bound program again, by its token: one for each segment of a program.
     """
 
     __slots__ = ("attached", "fits", "job", "memory", "memory_address")
+
+    MOST_ATTACHED = 8
 
     def __init__(self, growth: Growth = Growth.half, source: MemorySource | None = None) -> None:
         super().__init__(0, CACHE_LINE, growth, source)
         self.memory = (ctypes.c_int64 * 0)()
         self.fits = (0, 0)
-        self.attached: object = None
+        self.attached: dict[object, Job] = {}
 
     def fit(self, needs: tuple[int, int]) -> None:
         """`needs` are (threads, entries): a job for those, a table of at least these. `fits` says whom it was made right for."""
         threads, entries = needs
-        self.attached = None
+        self.attached.clear()
         if threads != self.fits[0]:
             self.job = Job(threads)
         if entries > len(self.memory):
             self.memory = (ctypes.c_int64 * entries)()
             self.memory_address = ctypes.addressof(self.memory)
         self.fits = needs
+
+    def keep_attached(self, token: object) -> None:
+        """Keep the job for the bound program that it has run. The oldest one that is kept becomes `job`, or a new one."""
+        attached = self.attached
+        following = attached.pop(next(iter(attached))) if len(attached) >= self.MOST_ATTACHED else Job(self.fits[0])
+        attached[token], self.job = self.job, following

@@ -21,6 +21,13 @@ def test_positions_of_what_is_not_zero() -> None:
     check_op("NonZero", np.array(["", "a"], object), expected=np.array([[1]]))
 
 
+@pytest.mark.parametrize("share", [1, 2, 7, 40])
+def test_positions_have_a_row_for_each_axis(share: int) -> None:
+    """Next to each other, and with rows between them that have none."""
+    x = (np.arange(6 * 5 * 9).reshape(6, 5, 9) % share == 0).astype(np.float32)
+    check_op("NonZero", x, expected=np.array(np.nonzero(x)))
+
+
 def test_elements_of_the_result_can_be_read_by_kernels() -> None:
     """What NumPy makes of another axis lies in another order in memory."""
     [got] = run_op("Compress", [ramp((4, 5)).T.copy(), np.array([True, False, True, True])], {"axis": 1})
