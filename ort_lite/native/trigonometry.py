@@ -1,5 +1,6 @@
 """Sine and cosine, which LLVM vectorises for f32. f64 calls the C library."""
 
+from itertools import pairwise
 from typing import Any
 
 from ort_lite.native.marks import arithmetic
@@ -74,7 +75,7 @@ def _window(start: Any) -> tuple[Any, Any, Any]:
         far = (start & (32 * step)).differs(0)
         words = [far.choose(there, here) for here, there in zip(words, words[step:], strict=False)]
     count = start & 31
-    high, middle, low = (here.intrinsic("fshl", there, count) for here, there in zip(words, words[1:], strict=False))
+    high, middle, low = (here.intrinsic("fshl", there, count) for here, there in pairwise(words))
     return high, middle, low
 
 

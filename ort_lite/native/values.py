@@ -152,6 +152,12 @@ class LlvmValue:
         )
         return self._with(self.builder.call(function, arguments, fastmath=CONTRACT if self.is_float else ()))
 
+    def scale(self, n: "LlvmValue") -> "LlvmValue":
+        """Return the float times 2**n, rounded once. Only targets with AVX-512 have an instruction for it."""
+        kinds = self.raw.type, n.raw.type
+        function = self.builder.module.declare_intrinsic("llvm.ldexp", kinds, ir.FunctionType(kinds[0], kinds))
+        return self._with(self.builder.call(function, (self.raw, n.raw)))
+
     def libm(self, name: str, *others: Number) -> "LlvmValue":
         """Return the result of the C library's function: for "exp", `expf` if this is f32."""
         arguments = [self.raw, *map(self._other, others)]

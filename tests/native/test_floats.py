@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ort_lite.native.cpu import Target
-from tests.native.calls import TARGETS, Array, evaluate, ulps
+from ort_lite.native.cpu import Target, host
+from tests.native.calls import HASWELL, SKYLAKE_AVX512, TARGETS, Array, evaluate, ulps
 
 FLOATS: tuple[type[np.floating], ...] = (np.float32, np.float64)
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-3, 4e-4, 1e-10, -1e-10)
@@ -67,6 +67,14 @@ def test_transcendental_functions_are_accurate(
     distance = ulps(evaluate(f"{name}(x)", dtype, x, target=target), expected)
     worst = int(np.argmax(distance))
     assert distance[worst] <= limit, f"{name}({x[worst]!r}) is {distance[worst]} ulp from {expected[worst]!r}"
+
+
+@pytest.mark.skipif(not host().has("avx512f"), reason="needs AVX-512")
+@pytest.mark.parametrize("name", ["exp", "sigmoid"])
+def test_powers_of_two_are_multiplied_alike_with_and_without_an_instruction(name: str) -> None:
+    x = samples(np.float32, -110, 95)
+    by_instruction, by_factors = (evaluate(f"{name}(x)", np.float32, x, target=target) for target in (SKYLAKE_AVX512, HASWELL))
+    np.testing.assert_array_equal(by_instruction, by_factors)
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
