@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,8 @@ class Binder:
             nbytes = math.prod(shape) * dtype.itemsize
             if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
-            allocations.append((allocation.place, np.empty if nbytes < LARGE else allocate_array, shape, dtype))
+            make = np.empty if nbytes < LARGE else partial(allocate_array, nbytes=nbytes)
+            allocations.append((allocation.place, make, shape, dtype))
         cost = float(slots[segment.work_slots].sum()) / 1000
         return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
 

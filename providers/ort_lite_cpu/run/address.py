@@ -1,31 +1,14 @@
-"""Addresses of arrays. NumPy's own ways take 1.5 us, which counts when a run has ten arrays.
+"""Addresses of arrays. NumPy's own ways take 1.5 us, which counts when a run has ten arrays."""
 
-A PyArrayObject begins with the object header and then its data pointer; NumPy's C API promises that. It is checked once
-against NumPy's answer for a probe, and everything goes NumPy's way where that does not hold (another Python implementation).
-"""
-
-import sys
-from collections.abc import Callable, Sequence
-from ctypes import c_void_p
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory import arenas
+from ort_lite.memory.arenas import OBJECT_HEADER, PLAIN, read_pointer
 from ort_lite.native.lang import load64, store64
-
-_HEADER = object.__basicsize__
-_read: Callable[[int], Any] = c_void_p.from_address
-
-
-def _is_plain() -> bool:
-    if sys.implementation.name != "cpython":
-        return False
-    probe = np.arange(3)[1:]
-    return bool(_read(id(probe) + _HEADER).value == probe.ctypes.data)
-
-
-_PLAIN = _is_plain()
 
 # Where CPython keeps what native code looks up: byte offsets in an object, an array and a list.
 _TYPE, _DATA, _SIZE, _ITEMS = 8, 16, 16, 24
@@ -34,11 +17,15 @@ _TYPE, _DATA, _SIZE, _ITEMS = 8, 16, 16, 24
 def _has_lists() -> bool:
     probe = [object(), object()]
     at = id(probe)
-    alike = _HEADER == _DATA and _read(id(np.arange(0)) + _TYPE).value == id(np.ndarray) and _read(at + _SIZE).value == 2
-    return alike and _read(_read(at + _ITEMS).value + 8).value == id(probe[1])
+    alike = (
+        OBJECT_HEADER == _DATA
+        and read_pointer(id(np.arange(0)) + _TYPE).value == id(np.ndarray)
+        and read_pointer(at + _SIZE).value == 2
+    )
+    return alike and read_pointer(read_pointer(at + _ITEMS).value + 8).value == id(probe[1])
 
 
-LISTS = _PLAIN and _has_lists()
+LISTS = PLAIN and _has_lists()
 """Whether `copy_addresses` reads this interpreter's lists and arrays right."""
 
 
@@ -70,19 +57,14 @@ def copy_addresses(wanted: int, items: int, table: int) -> int:
 
 def address_of(array: Any) -> int:
     """Return the address of an array's first element; 0 for other values (strings, sequences), which kernels never touch."""
-    if not isinstance(array, np.ndarray):
-        return 0
-    if _PLAIN:
-        return _read(id(array) + _HEADER).value or 0
-    address: int = array.ctypes.data
-    return address
+    return arenas.address_of(array) if isinstance(array, np.ndarray) else 0
 
 
 def write_addresses(table: Any, first: int, arrays: Sequence[Any], numbers: Sequence[int]) -> None:
     """table[first + k] = the address of arrays[k] for each k of `numbers`; one call, as they are in every run."""
     for k in numbers:
         array = arrays[k]
-        if array.__class__ is np.ndarray and _PLAIN:
-            table[first + k] = _read(id(array) + _HEADER).value or 0
+        if array.__class__ is np.ndarray and PLAIN:
+            table[first + k] = read_pointer(id(array) + OBJECT_HEADER).value or 0
         else:
             table[first + k] = address_of(array)
