@@ -5,13 +5,11 @@ from typing import NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, address, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, prefetch, transpose_bytes, transpose_large, transpose_square
+from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, transpose_bytes, transpose_large, transpose_square
 
-CHUNK = 512
-"""Rows that one part of a transposition takes at once."""
-FORESEEN = 256
-"""Rows whose next elements the CPU fetches by itself. Asking for them takes a tenth of the time of a transposition in the second cache
-level (Zen 4); of 512 rows and more that are pages apart, the CPU foresees few.
+CHUNK, WIDTH = 256, 64
+"""Rows and columns that one part of a transposition takes at once. The CPU fetches the four cache lines of 64 columns ahead by itself,
+those of 32 it does not; asking for the next tile helps less.
 """
 
 
@@ -120,16 +118,13 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 @extents(x="outer * rows * columns", y="outer * rows * columns")
 def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, of_bytes: Static, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
-    tiles, chunks = (columns + 31) // 32, (rows + CHUNK - 1) // CHUNK
+    tiles, chunks = (columns + WIDTH - 1) // WIDTH, (rows + CHUNK - 1) // CHUNK
     for job in span(outer * tiles * chunks, part, parts):
         base = job // (tiles * chunks) * rows * columns
-        first, top = job // chunks % tiles * 32, job % chunks * CHUNK
-        last = min(first + 32, columns)
+        first, top = job // chunks % tiles * WIDTH, job % chunks * CHUNK
+        last = min(first + WIDTH, columns)
         for r0 in range(top, min(top + CHUNK, rows), 16):
             r1 = min(r0 + 16, top + CHUNK, rows)
-            for r in range(r0, r1 if rows > FORESEEN else r0):  # of the next tile
-                prefetch(shift(x, base + r * columns + last))
-                prefetch(shift(x, base + r * columns + last + 16))
             r, c = r0, first
             if of_bytes or best_size() == LARGE:
                 r, c = r0 + (r1 - r0) // LARGE * LARGE, first + (last - first) // LARGE * LARGE
