@@ -83,11 +83,23 @@ def rotate(
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
     The position of a row, see RowPositions, is its row of cosines and sines (positions, turned / 2). interleaved: a and b are
-    neighbours, else they come from two halves. `turned` is even and not negative. Spec: ONNX RotaryEmbedding-23.
+    neighbours, else they come from two halves. `turned` is even and not negative. Rows are walked in the order of x in memory.
+    Spec: ONNX RotaryEmbedding-23.
     """
-    half = turned // 2
+    half, by_head = turned // 2, g.x_head >= g.x_row
+    inner = g.rows if by_head else g.heads
+    outer = g.heads if by_head else g.rows
+    near, far, b = -1, 0, 0
     for job in span(g.batch * g.rows * g.heads, part, parts):
-        h, i, b = job % g.heads, job // g.heads % g.rows, job // g.heads // g.rows
+        if near < 0:  # the first row; divisions for each would take as long as its rotation
+            near, far, b = job % inner, job // inner % outer, job // inner // outer
+        else:
+            near += 1
+            if near == inner:
+                near, far = 0, far + 1
+                if far == outer:
+                    far, b = 0, b + 1
+        h, i = (far, near) if by_head else (near, far)
         position = b * at.per_batch + i * at.per_row
         if not null(ids):
             position += int(read_once(ids, b * at.ids_batch + i * at.ids_row))
