@@ -3,11 +3,13 @@
 Both directions are elementwise expressions: what lies between one integer product and the next becomes a single loop.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import DType
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
+from ort_lite.native.lang import OK, Ptr, arithmetic, fmax, fmin, imax, imin, like, native, rint, span
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, equal, product, same
 from ort_lite_cpu.costs import BYTE, linear_work
@@ -210,17 +212,29 @@ def dequantize_linear(op: NodeLowering) -> None:
     dequantize(op.raw(0), scale, zero).define(op)
 
 
+@arithmetic("i32(f32)")
+def _rank(x: Any) -> Any:
+    """Return an integer that rises with x. That of a NaN is beyond those of all numbers, so it needs no comparisons of its own."""
+    return x.bits() ^ ((x.bits() >> 31) & 0x7FFFFFFF)
+
+
+@arithmetic("f32(i32)")
+def _ranked(rank: Any) -> Any:
+    """Return the number of a rank."""
+    return (rank ^ ((rank >> 31) & 0x7FFFFFFF)).from_bits()
+
+
 @native
 @extents(x="n", y="2 * chunks")
 def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
-    """y (chunks, 2) = the smallest and the largest element of each chunk of x, and 0."""
+    """y (chunks, 2) = the smallest and the largest element of each chunk of x, and 0; one of them is NaN if x has one."""
     for chunk in span(chunks, part, parts):
-        low, high = like(x, 0), like(x, 0)
+        low, high = _rank(like(x, 0)), _rank(like(x, 0))
         for i in range(n * chunk // chunks, n * (chunk + 1) // chunks):
-            low = min(low, x[i])
-            high = max(high, x[i])
-        y[2 * chunk] = low
-        y[2 * chunk + 1] = high
+            low = imin(low, _rank(x[i]))
+            high = imax(high, _rank(x[i]))
+        y[2 * chunk] = _ranked(low)
+        y[2 * chunk + 1] = _ranked(high)
     return OK
 
 

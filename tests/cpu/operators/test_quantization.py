@@ -1,5 +1,7 @@
 """QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import onnx.parser
@@ -37,6 +39,14 @@ def test_extremes_of_a_large_tensor() -> None:
 def test_zeros_have_the_scale_one() -> None:
     expected = [np.zeros(5, np.uint8), np.float32(1), np.uint8(0)]
     check_op("DynamicQuantizeLinear", np.zeros(5, np.float32), outputs=3, expected=expected)
+
+
+@pytest.mark.parametrize("nan", [math.nan, -math.nan])
+def test_the_scale_of_a_nan_is_nan(nan: float) -> None:
+    x = ramp((3, 700))
+    x[2, 1] = nan
+    _, scale, _ = run_op("DynamicQuantizeLinear", [x], outputs=3)
+    assert np.isnan(scale)
 
 
 def test_scales_that_do_not_fit_are_refused() -> None:
