@@ -9,6 +9,8 @@ from ort_lite_cpu.operators.convolutions import ConvolutionNumbers
 
 NEAR_WEIGHT, WEIGHT, NEAR = 0.04, 0.13, 1 << 18
 """Nanoseconds to read a weight from the caches, and from memory if there are more than NEAR weights."""
+PICKED = 0.7
+"""Nanoseconds to copy a pixel of a channel that strides reach."""
 ELEMENT = 0.06
 """Nanoseconds to read or write an element of an image."""
 COPIED, SPLIT = 0.15, 1.2
@@ -28,6 +30,12 @@ def work_of_pointwise(n: ConvolutionNumbers, tile: Tile) -> float:
     rows = -(-n.outputs // tile.rows) * tile.rows
     products = n.batch * rows * n.channels * -(-n.size // tile.lanes) * tile.lanes
     return products / RATE + n.elements * ELEMENT + _of_weights(n.weights)
+
+
+def work_of_strided_pointwise(n: ConvolutionNumbers, tile: Tile) -> float:
+    """Return the work of a pointwise product of the pixels that strides reach, and of their copy."""
+    size = n.od * n.oh * n.ow
+    return n.batch * n.channels * size * PICKED + work_of_pointwise(n._replace(size=size), tile)
 
 
 def work_of_pixels(n: ConvolutionNumbers, tile: Tile) -> float:

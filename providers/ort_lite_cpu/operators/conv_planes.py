@@ -17,19 +17,33 @@ from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.candidates import Candidate
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.conv_costs import work_of_depthwise_planes, work_of_pointwise
+from ort_lite_cpu.operators.conv_costs import work_of_depthwise_planes, work_of_pointwise, work_of_strided_pointwise
 from ort_lite_cpu.operators.conv_layouts import CONVOLUTIONS, moves_of_planes
 from ort_lite_cpu.operators.convolutions import ConvCase, Epilogue, Geometry, Weight
 
 
 def _reject_pointwise(case: ConvCase) -> str:
-    op, sizes = case.op, case.sizes
-    if not sizes.is_pointwise:
+    if not case.sizes.is_pointwise:
         return "an output pixel sees several pixels, or it has groups"
+    return _reject_product(case)
+
+
+def _reject_strided(case: ConvCase) -> str:
+    sizes = case.sizes
+    if sizes.groups > 1 or sizes.kernel != (1, 1, 1) or sizes.pads != (0, 0, 0):
+        return "an output pixel sees several pixels or padding, or it has groups"
+    if sizes.strides == (1, 1, 1):
+        return "it reads all pixels"
+    return _reject_product(case)
+
+
+def _reject_product(case: ConvCase) -> str:
+    op = case.op
     if case.dynamic or (op.has(2) and op.constant(2) is None):
         return "its weight or bias is computed when the model runs"
-    count, least = product(sizes.size), tile_for(case.native, op.target).columns
+    count, least = product(case.sizes.result), tile_for(case.native, op.target).columns
     return "" if isinstance(count, int) and count >= least else f"{count} pixels, at least {least} are needed"
 
 
@@ -43,6 +57,10 @@ def _reject_depthwise(case: ConvCase) -> str:
 
 def _work_of_pointwise(case: ConvCase) -> float:
     return work_that_waits(case.op) + work_of_pointwise(case.numbers, tile_for(case.native, case.op.target))
+
+
+def _work_of_strided(case: ConvCase) -> float:
+    return work_of_strided_pointwise(case.numbers, tile_for(case.native, case.op.target))
 
 
 def work_that_waits(op: NodeLowering) -> float:
@@ -121,7 +139,19 @@ def _emit_product(case: ConvCase) -> None:
     if isinstance(before, Depthwise):
         _emit_separable(case.op, before, case.sizes, case.weight, epilogue)
     else:
-        _emit_pointwise(case.op, case.sizes, case.weight, epilogue)
+        _emit_pointwise(case.op, case.op.input(0), case.sizes, case.weight, epilogue)
+
+
+def _emit_strided(case: ConvCase) -> None:
+    """Emit a copy of the pixels that the strides reach, and a pointwise Conv of these."""
+    op, sizes = case.op, case.sizes
+    x, dims = op.input(0), (sizes.batch, sizes.channels, *sizes.result)
+    picked = op.temporary(x.dtype, dims)
+    steps = contiguous((sizes.batch, sizes.channels, *sizes.size))
+    strides = [step * stride for step, stride in zip(steps, (1, 1, *sizes.strides), strict=True)]
+    emit_strided_copy(op, x, picked, dims, strides, contiguous(dims))
+    sizes = sizes.replace(size=sizes.result, strides=(1, 1, 1))
+    _emit_pointwise(op, picked, sizes, case.weight, case.epilogue(None))
 
 
 def _emit_depthwise(case: ConvCase) -> None:
@@ -135,8 +165,7 @@ def _emit_depthwise(case: ConvCase) -> None:
         made.emit(op.output(0))
 
 
-def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
-    x = op.input(0)
+def _emit_pointwise(op: NodeLowering, x: Tensor, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
     scratch = op.temporary(x.dtype, (op.most_parts, minimum(DEPTH, sizes.channels + ones), tile.columns))
     y = op.output(0)
@@ -222,6 +251,7 @@ def _is_pointwise(node: Node, value: Value) -> bool:
 
 PLANES: Final = (
     Candidate[ConvCase]("pointwise", _reject_pointwise, _work_of_pointwise, _emit_product, _moves),
+    Candidate[ConvCase]("pointwise_strided", _reject_strided, _work_of_strided, _emit_strided, _moves),
     Candidate[ConvCase](
         "depthwise_planes", _reject_depthwise, lambda case: work_of_depthwise_planes(case.numbers), _emit_depthwise, _moves
     ),

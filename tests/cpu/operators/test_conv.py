@@ -606,6 +606,25 @@ def test_planes_of_any_width_and_height(window: int, stride: int, height: int, w
     check_op("Conv", x, w, b, expected=convolved, constants=(1, 2), rtol=1e-5, atol=1e-5, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((2, 7, 9, 41), (13, 7, 1, 1), {"strides": [2, 2]}),
+        ((1, 390, 6, 80), (9, 390, 1, 1), {"strides": [3, 1]}),
+        ((1, 6, 200), (5, 6, 1), {"strides": [3]}),
+        ((2, 3, 5, 8, 9), (4, 3, 1, 1, 1), {"strides": [2, 1, 2]}),
+    ],
+    ids=str,
+)
+def test_pointwise_convolutions_with_strides(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+    plain = [ramp(x), weights(*w), ramp((w[0],))]
+    how: dict[str, Any] = {"constants": (1, 2), "fixed": True, "pin": "pointwise_strided"}
+    for threads in (1, 3):
+        assert {"pointwise", "copy_by_strides"} <= names(op_program("Conv", plain, attributes, threads=threads, **how))
+        [got] = run_op("Conv", plain, attributes, threads=threads, **how)
+        assert_close(got, convolved(*plain, **attributes), 1e-5, 1e-5, f"{threads} threads")
+
+
 SEPARABLE = """(float[2,{c},{h},{w}] x, float[{c},1,3,3] w, float[{c}] b, float[{o},{c},1,1] v, float[{o}] d) => (float[2,{o},p,q] y) {{
     a = com.microsoft.FusedConv<activation = "Relu", group = {c}, pads = [1,1,1,1], strides = [{s},{s}]>(x, w, {b})
     y = com.microsoft.FusedConv<activation = "{act}">(a, v, {d}) }}"""
