@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, address, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, transpose_bytes, transpose_large, transpose_square
+from ort_lite_cpu.kernels.square import LARGE, transpose_beside, transpose_block, transpose_bytes
 
 CHUNK, WIDTH = 256, 64
 """Rows and columns that one part of a transposition takes at once. The CPU fetches the four cache lines of 64 columns ahead by itself,
@@ -125,36 +125,16 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, of_bytes: Static, 
         last = min(first + WIDTH, columns)
         for r0 in range(top, min(top + CHUNK, rows), 16):
             r1 = min(r0 + 16, top + CHUNK, rows)
-            r, c = r0, first
-            if of_bytes or best_size() == LARGE:
-                r, c = r0 + (r1 - r0) // LARGE * LARGE, first + (last - first) // LARGE * LARGE
-            for i in range(first, c, LARGE):
-                for j in range(r0, r, LARGE):
-                    source, target = shift(x, base + j * columns + i), shift(y, base + i * rows + j)
-                    if of_bytes:
-                        transpose_bytes(source, columns, target, rows)
-                    else:
-                        transpose_large(source, columns, target, rows)
-            if c < last:
-                _rest(shift(x, base), shift(y, base), r0, r, c, last, rows, columns)
-            if r < r1:
-                _rest(shift(x, base), shift(y, base), r, r1, first, last, rows, columns)
+            source, target = base + r0 * columns + first, base + first * rows + r0
+            if not of_bytes:
+                transpose_block(shift(x, source), columns, shift(y, target), rows, r1 - r0, last - first)
+                continue
+            r, c = (r1 - r0) // LARGE * LARGE, (last - first) // LARGE * LARGE
+            for i in range(0, c, LARGE):
+                for j in range(0, r, LARGE):
+                    transpose_bytes(shift(x, source + j * columns + i), columns, shift(y, target + i * rows + j), rows)
+            transpose_beside(shift(x, source), columns, shift(y, target), rows, r1 - r0, last - first, r, c)
     return OK
-
-
-@native
-def _rest(x: Ptr, y: Ptr, top: int, bottom: int, left: int, right: int, rows: int, columns: int) -> None:
-    """y[c, r] = x[r, c] for rows top to bottom and columns left to right: squares, and elements beside them."""
-    r, c = top + (bottom - top) // SIZE * SIZE, left + (right - left) // SIZE * SIZE
-    for i in range(left, c, SIZE):
-        for j in range(top, r, SIZE):
-            transpose_square(shift(x, j * columns + i), columns, shift(y, i * rows + j), rows)
-    for i in range(c, right):
-        for j in range(top, r):
-            y[i * rows + j] = x[j * columns + i]
-    for j in range(r, bottom):
-        for i in range(left, right):
-            y[i * rows + j] = x[j * columns + i]
 
 
 @native

@@ -81,6 +81,42 @@ def transpose_large(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> N
     _square(builder, x, x_step, y, y_step, LARGE // SIZE)
 
 
+@native
+def transpose_block(x: Ptr, x_step: int, y: Ptr, y_step: int, rows: int, columns: int) -> None:
+    """y[c * y_step + r] = x[r * x_step + c] for r below `rows` and c below `columns`."""
+    r, c = 0, 0
+    if best_size() == LARGE:
+        r, c = rows // LARGE * LARGE, columns // LARGE * LARGE
+    for i in range(0, c, LARGE):
+        for j in range(0, r, LARGE):
+            transpose_large(shift(x, j * x_step + i), x_step, shift(y, i * y_step + j), y_step)
+    transpose_beside(x, x_step, y, y_step, rows, columns, r, c)
+
+
+@native
+def transpose_beside(x: Ptr, x_step: int, y: Ptr, y_step: int, rows: int, columns: int, r: int, c: int) -> None:
+    """Do what `transpose_block` leaves beside its first r rows and c columns."""
+    if c < columns:
+        _transpose_part(x, x_step, y, y_step, 0, r, c, columns)
+    if r < rows:
+        _transpose_part(x, x_step, y, y_step, r, rows, 0, columns)
+
+
+@native
+def _transpose_part(x: Ptr, x_step: int, y: Ptr, y_step: int, top: int, bottom: int, left: int, right: int) -> None:
+    """y[c, r] = x[r, c] for rows top to bottom and columns left to right: squares, and elements beside them."""
+    r, c = top + (bottom - top) // SIZE * SIZE, left + (right - left) // SIZE * SIZE
+    for i in range(left, c, SIZE):
+        for j in range(top, r, SIZE):
+            transpose_square(shift(x, j * x_step + i), x_step, shift(y, i * y_step + j), y_step)
+    for i in range(c, right):
+        for j in range(top, r):
+            y[i * y_step + j] = x[j * x_step + i]
+    for j in range(r, bottom):
+        for i in range(left, right):
+            y[i * y_step + j] = x[j * x_step + i]
+
+
 def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) -> None:
     """Transpose a square of SIZE * times: vectors hold SIZE elements of each of `times` rows, which are transposed side by side."""
     from llvmlite import ir

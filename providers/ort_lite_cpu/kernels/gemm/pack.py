@@ -12,6 +12,7 @@ from ort_lite.memory.arenas import allocate_in_huge_pages
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.kernels.square import transpose_block
 from ort_lite_cpu.run.kernels import Kernels
 
 
@@ -87,9 +88,10 @@ def pack_panel(
         for i in range(k * width):
             out[i] = like(b, 0)
     if transposed:
-        for j in range(n):
-            for i in range(k):
-                out[i * width + j] = b[j * ldb + i] * factor
+        transpose_block(b, ldb, out, width, n, k)
+        if scale != 1.0:
+            for i in range(k * width):
+                out[i] = out[i] * factor
     elif n == width:
         for i in range(k):
             for j in range(width):
