@@ -122,18 +122,16 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, of_bytes: Static, 
     for job in span(outer * tiles * chunks, part, parts):
         base = job // (tiles * chunks) * rows * columns
         first, top = job // chunks % tiles * WIDTH, job % chunks * CHUNK
-        last = min(first + WIDTH, columns)
-        for r0 in range(top, min(top + CHUNK, rows), 16):
-            r1 = min(r0 + 16, top + CHUNK, rows)
-            source, target = base + r0 * columns + first, base + first * rows + r0
-            if not of_bytes:
-                transpose_block(shift(x, source), columns, shift(y, target), rows, r1 - r0, last - first)
-                continue
-            r, c = (r1 - r0) // LARGE * LARGE, (last - first) // LARGE * LARGE
-            for i in range(0, c, LARGE):
-                for j in range(0, r, LARGE):
-                    transpose_bytes(shift(x, source + j * columns + i), columns, shift(y, target + i * rows + j), rows)
-            transpose_beside(shift(x, source), columns, shift(y, target), rows, r1 - r0, last - first, r, c)
+        height, width = min(rows - top, CHUNK), min(columns - first, WIDTH)
+        source, target = shift(x, base + top * columns + first), shift(y, base + first * rows + top)
+        if of_bytes:
+            r, c = height // LARGE * LARGE, width // LARGE * LARGE
+            for j in range(0, r, LARGE):
+                for i in range(0, c, LARGE):
+                    transpose_bytes(shift(source, j * columns + i), columns, shift(target, i * rows + j), rows)
+            transpose_beside(source, columns, target, rows, height, width, r, c)
+        else:
+            transpose_block(source, columns, target, rows, height, width)
     return OK
 
 

@@ -87,8 +87,8 @@ def transpose_block(x: Ptr, x_step: int, y: Ptr, y_step: int, rows: int, columns
     r, c = 0, 0
     if best_size() == LARGE:
         r, c = rows // LARGE * LARGE, columns // LARGE * LARGE
-    for i in range(0, c, LARGE):
-        for j in range(0, r, LARGE):
+    for j in range(0, r, LARGE):
+        for i in range(0, c, LARGE):
             transpose_large(shift(x, j * x_step + i), x_step, shift(y, i * y_step + j), y_step)
     transpose_beside(x, x_step, y, y_step, rows, columns, r, c)
 
