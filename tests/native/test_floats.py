@@ -82,7 +82,7 @@ def test_powers_of_two_are_multiplied_alike_with_and_without_an_instruction(name
 def test_angles_of_any_size_are_accurate(name: str, exact: np.ufunc, target: Target) -> None:
     """Each exponent, those close to a multiple of pi / 2, and every finite number at a stride."""
     turns = (np.arange(1, 100_000) * (math.pi / 2)).astype(np.float32)
-    strided: Array = np.arange(0, 0x7F800000, 4999, np.uint32).view(np.float32)
+    strided: Array = np.arange(0, 0x7F800000, 4999, dtype=np.uint32).view(np.float32)
     close = np.array([16367173.0 * 2.0**72, 5.3449e22, 6.3e15, 3.4028235e38], np.float32)
     x: Array = np.concatenate([strided, turns, np.nextafter(turns, np.float32(0)), close])
     x = np.concatenate([x, -x])
