@@ -30,7 +30,7 @@ def test_a_lease_keeps_the_jobs_of_a_few_bound_programs() -> None:
     jobs = []
     for token in tokens:
         jobs.append(lease.job)
-        lease.keep_attached(token)
+        lease.keep_job(token)
     assert list(lease.attached) == tokens[1:]
     assert list(lease.attached.values()) == jobs[1:], "the oldest one is told of what comes next"
     assert lease.job is jobs[0]

@@ -30,7 +30,7 @@ def _reject_pointwise(case: ConvCase) -> str:
     return _reject_product(case)
 
 
-def _reject_strided(case: ConvCase) -> str:
+def _reject_strides(case: ConvCase) -> str:
     sizes = case.sizes
     if sizes.groups > 1 or sizes.kernel != (1, 1, 1) or sizes.pads != (0, 0, 0):
         return "an output pixel sees several pixels or padding, or it has groups"
@@ -59,7 +59,7 @@ def _work_of_pointwise(case: ConvCase) -> float:
     return work_that_waits(case.op) + work_of_pointwise(case.numbers, tile_for(case.native, case.op.target))
 
 
-def _work_of_strided(case: ConvCase) -> float:
+def _work_of_strides(case: ConvCase) -> float:
     return work_of_strided_pointwise(case.numbers, tile_for(case.native, case.op.target))
 
 
@@ -142,7 +142,7 @@ def _emit_product(case: ConvCase) -> None:
         _emit_pointwise(case.op, case.op.input(0), case.sizes, case.weight, epilogue)
 
 
-def _emit_strided(case: ConvCase) -> None:
+def _emit_strides(case: ConvCase) -> None:
     """Emit a copy of the pixels that the strides reach, and a pointwise Conv of these."""
     op, sizes = case.op, case.sizes
     x, dims = op.input(0), (sizes.batch, sizes.channels, *sizes.result)
@@ -251,7 +251,7 @@ def _is_pointwise(node: Node, value: Value) -> bool:
 
 PLANES: Final = (
     Candidate[ConvCase]("pointwise", _reject_pointwise, _work_of_pointwise, _emit_product, _moves),
-    Candidate[ConvCase]("pointwise_strided", _reject_strided, _work_of_strided, _emit_strided, _moves),
+    Candidate[ConvCase]("pointwise_strided", _reject_strides, _work_of_strides, _emit_strides, _moves),
     Candidate[ConvCase](
         "depthwise_planes", _reject_depthwise, lambda case: work_of_depthwise_planes(case.numbers), _emit_depthwise, _moves
     ),

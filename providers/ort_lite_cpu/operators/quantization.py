@@ -219,7 +219,7 @@ def _rank(x: Any) -> Any:
 
 
 @arithmetic("f32(i32)")
-def _ranked(rank: Any) -> Any:
+def _of_rank(rank: Any) -> Any:
     """Return the number of a rank."""
     return (rank ^ ((rank >> 31) & 0x7FFFFFFF)).from_bits()
 
@@ -233,8 +233,8 @@ def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
         for i in range(n * chunk // chunks, n * (chunk + 1) // chunks):
             low = imin(low, _rank(x[i]))
             high = imax(high, _rank(x[i]))
-        y[2 * chunk] = _ranked(low)
-        y[2 * chunk + 1] = _ranked(high)
+        y[2 * chunk] = _of_rank(low)
+        y[2 * chunk + 1] = _of_rank(high)
     return OK
 
 

@@ -157,7 +157,7 @@ class SegmentRun:
         else:
             failed = job.run(0, bound.count)
             if LISTS and bound.token not in lease.attached:
-                lease.keep_attached(bound.token)
+                lease.keep_job(bound.token)
         if failed:
             raise self.error(bound, lease.memory, *job.failure, options)
 

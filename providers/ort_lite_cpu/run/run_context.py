@@ -36,7 +36,7 @@ class RunContext(Arena):
             self.memory_address = ctypes.addressof(self.memory)
         self.fits = needs
 
-    def keep_attached(self, token: object) -> None:
+    def keep_job(self, token: object) -> None:
         """Keep the job for the bound program that it has run. The oldest one that is kept becomes `job`, or a new one."""
         attached = self.attached
         following = attached.pop(next(iter(attached))) if len(attached) >= self.MOST_ATTACHED else Job(self.fits[0])
