@@ -28,12 +28,12 @@ from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.program.segment_run import SegmentRun
 from ort_lite_cpu.run import team
-from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.loop import RUN_JOB
 from tests.cpu.check import ramp, rules, text_program
 
 SILERO = Path(__file__).parents[1] / "data" / "silero" / "silero_vad.onnx"
 CHAIN = "(float[M,N] x, float[N] v) => (float[M,N] y) { a = Mul(x, v) b = Add(a, x) y = Relu(b) }"
-MACHINERY = (EXECUTE, NOTHING, *bind.SPECS, *team.SPECS)
+MACHINERY = (RUN_JOB, NOTHING, *bind.SPECS, *team.SPECS)
 X, V = ramp((3, 4)), ramp((4,), low=0.5)
 Y = np.maximum(X * V + X, 0)
 
