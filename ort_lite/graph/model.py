@@ -106,6 +106,10 @@ class Names:
         """Return True if a node or value has the name."""
         return name in self._taken
 
+    def free(self, name: str) -> None:
+        """Let another node or value have a name."""
+        self._taken.discard(name)
+
     def __call__(self, base: str) -> str:
         name = base
         while name in self._taken or not name:

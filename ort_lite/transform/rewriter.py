@@ -366,6 +366,7 @@ class Rewriter:
             assert node.graph is not None
             node.graph.remove(node)
             self.stale.discard(node)
+            self.names.free(node.name)
         for graph, value in self._new_constants:
             if not value.uses:
                 graph.initializers.pop(value.name, None)

@@ -36,6 +36,12 @@ def test_a_lease_keeps_the_jobs_of_a_few_bound_programs() -> None:
     assert lease.job is jobs[0]
     lease.fit((1, 9))
     assert not lease.attached, "the table moved"
+    for token in tokens:
+        lease.keep_job(token)
+        assert lease.job in jobs, "another program takes them over"
+    lease.fit((2, 9))
+    lease.keep_job(tokens[0])
+    assert lease.job not in jobs, "they are for one thread"
 
 
 def test_a_lease_is_an_arena() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.native import cpu, workers
 from ort_lite.native.compiler import compile_object
 from ort_lite_cpu.program.bind import SPECS
-from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.loop import RUN_JOB
 from tests.fuzz import trial
 from tests.fuzz.guarded import State, walls
 from tests.fuzz.mutants import keys, mutant
@@ -59,7 +59,7 @@ def warm() -> None:
 def warm_compiler() -> None:
     """Make numba's contexts, which take longer than a kernel, before processes are forked."""
     target = cpu.host()
-    for spec in (EXECUTE, *SPECS):
+    for spec in (RUN_JOB, *SPECS):
         compile_object(spec, target, "warm")
 
 

@@ -23,7 +23,7 @@ from ort_lite.native.cpu import host
 from ort_lite.options.deadline import _CLOCK, limit_run
 from ort_lite.provider import RunOptions
 from ort_lite.tools.playground.jobs import Jobs
-from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.loop import RUN_JOB
 from ort_lite_cpu.run.team import Team
 from tests.case_server import Outcome
 
@@ -150,10 +150,10 @@ def background_compiling() -> None:
 
     made._compile = compile_nothing
     with no_threads():
-        made.want([EXECUTE], host())
+        made.want([RUN_JOB], host())
     assert made._thread is None
     assert not made._wanted
-    made.want([EXECUTE], host())
+    made.want([RUN_JOB], host())
     assert made._asked
     assert list(made._wanted), "the second session's request is not forgotten"
     assert made.wait(20)
@@ -185,7 +185,7 @@ def compiled_here() -> Iterator[list[str]]:
 
 def compiling() -> None:
     """Without a thread that waits for the process that compiles, this one does."""
-    specs = {f"{k:040x}": EXECUTE for k in range(9)}
+    specs = {f"{k:040x}": RUN_JOB for k in range(9)}
     with tempfile.TemporaryDirectory() as folder, compiled_here() as keys, no_threads():
         made = workers.compile_all(specs, host(), folder)
     assert made == dict.fromkeys(specs, b"object")
@@ -195,7 +195,7 @@ def compiling() -> None:
 def compiling_processes() -> None:
     """Without a process that compiles, this one does; the next one is asked for again."""
     workers.close_all()
-    specs, refused = {f"{k:040x}": EXECUTE for k in range(9)}, list[int]()
+    specs, refused = {f"{k:040x}": RUN_JOB for k in range(9)}, list[int]()
 
     def refuse(*_: Any) -> Any:
         refused.append(1)

@@ -51,6 +51,20 @@ def test_the_node_that_replaces_others_has_their_names_and_its_helpers_have_name
     assert rw.graph.nodes[-1].name == "Exp_0+Neg_0"
 
 
+def test_a_rule_that_skips_leaves_the_name_to_the_next_one() -> None:
+    rw = rewriter("{ a = Exp(x) z = Neg(a) }")
+    exp, neg = rw.graph.nodes
+    match = Match((neg, exp), {"root": neg, "x": rw.graph.inputs[0]})
+
+    def skip(rw: Rewriter, root: Node, x: Value) -> Done | Skip:
+        rw.op("Abs", x)
+        return Skip("not now")
+
+    assert rw.apply(skip, match) == Skip("not now")
+    assert rw.apply(lambda rw, root, x: rw.replace(root, rw.op("Abs", x)), match) == Done()
+    assert [node.name for node in rw.graph] == ["Exp_0+Neg_0"]
+
+
 def test_attributes_of_another_node_are_taken_over_and_none_is_left_out() -> None:
     rw = rewriter("{ a = Elu<alpha=0.5>(x) z = Neg(a) }")
     rw.begin((rw.graph.nodes[1],))

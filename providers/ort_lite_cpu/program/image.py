@@ -26,7 +26,7 @@ from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, NULL, SCRATCH, Segment, assemble
 from ort_lite_cpu.program.segment_run import SegmentRun
-from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.loop import RUN_JOB
 from ort_lite_cpu.run.run_context import RunContext
 
 
@@ -63,7 +63,7 @@ def _reorder(program: Runnable, order: Sequence[int]) -> SegmentRun:
     lowered = program.lowered.replace(
         items=[*segments[0].segment.requirements, *(instructions[k] for k in order)],
     )
-    [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
+    [segment] = assemble(lowered, program.threads, [RUN_JOB, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
     return SegmentRun.of(segment, Binder(segment, program.planner), segments[0].needs, segments[0].inputs)
 

@@ -37,7 +37,7 @@ BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 NO_TARGETS: Mapping[int, Array] = MappingProxyType({})
 """The targets of a run that allocates all of its results."""
 TRIES = 5
-"""Runs of a bound program that are timed; they keep the GIL."""
+"""Runs of a bound program that are timed; they keep the GIL while one thread alone runs sessions."""
 WORTH_RELEASING_US = 35.0
 """Below, runs keep the GIL while one thread alone runs sessions: another Python thread would have it for milliseconds each time."""
 WORTH_SHARING_US = 8.0

@@ -12,7 +12,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ort_lite.native.lang import load64, native, store64
+from ort_lite.native.lang import load64, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.run.address import copy_addresses
@@ -37,7 +37,6 @@ JOB_NBYTES = 104
 
 
 # --- Native
-@native(inline=False)
 def execute(job: int, arrays: int) -> int:
     """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with STATUS of what stopped it. INDEX is that of the instruction
     that stopped it, or that would be next: a jump leads anywhere, and one out of [START, STOP) ends the run.
@@ -119,7 +118,7 @@ def _alone(row: int, memory: int, parts: int, first: int, frame: int) -> int:
 
 
 # --- Python
-EXECUTE, RUN_JOB = (Spec.plain(function, "i64(i64,i64)") for function in (execute, run_job))
+RUN_JOB = Spec.plain(run_job, "i64(i64,i64)")
 _TURNS = ctypes.create_string_buffer(NBYTES)
 
 

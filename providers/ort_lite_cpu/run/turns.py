@@ -18,7 +18,10 @@ NBYTES = 64
 _RUNS = 64
 """The runs of one thread after which others are no longer expected."""
 _PAUSES = 400
-"""The longest wait for a turn: several times the Python code of a run. A thread may have gone with its turn."""
+"""The longest wait for a turn: twice the Python code of a run (10 us on Zen 4, 20 where a pause takes 140 cycles).
+
+A thread may have gone with its turn.
+"""
 
 
 def are_others_running(turns: int) -> int:
