@@ -62,7 +62,7 @@ def test_contents_that_are_numbers_are_constants() -> None:
 
 def test_a_storage_order_is_made_once_for_all_readers() -> None:
     text = """(float[N,C,H,W] x) => (float[A,B,D,E] y, float[F,G,J,K] z) {
-        y = MaxPool<kernel_shape=[2,2]>(x) z = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)
+        y = LpPool<kernel_shape=[2,2]>(x) z = LpPool<kernel_shape=[2,2], strides=[2,2]>(x)
     }"""
     names = kernels(text_program(text))
     assert names.count("swap") == 3  # x once to channels last, both results back

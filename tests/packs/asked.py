@@ -107,6 +107,7 @@ def load(model: Any, rounding: str = "") -> ort_lite.InferenceSession | None:
     """A model on the CPU provider; None for one that is refused, which asks for nothing more. `rounding`: see `Work`."""
     options = ort_lite.SessionOptions()
     options.add_session_config_entry("ort_lite.round_16_bit", rounding)
+    options.add_session_config_entry("ort_lite.prepared", "0")  # a program from the store loads its kernels by their keys
     options.log_severity_level = 4
     try:
         return ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])
