@@ -156,7 +156,7 @@ def _is_plain() -> bool:
 
 
 PLAIN = _is_plain()
-"""Whether the data pointer of an array follows its object header; compared once with NumPy's answer for a probe."""
+"""True if an array's data pointer follows its object header, as NumPy confirms once for a probe."""
 
 
 class Arena:

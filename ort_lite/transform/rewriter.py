@@ -65,7 +65,7 @@ class Rewriter:
         self.added: list[Node] = []
         self.removed: list[str] = []
         self._titles: dict[Node, str] = {}
-        """What added nodes without a name of their own stand for: see `_title`."""
+        """The titles of added nodes that got no name from their rule (see `_title`)."""
         self._successors: list[Node] = []
         """The nodes that compute what replaced nodes did."""
         self._fed = {value for value in graph.inputs if value.constant is not None}

@@ -167,7 +167,7 @@ def test_compiles_everywhere(target: Target, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["haswell", "znver4", "skylake-avx512", "neoverse-n1"])
 def test_rows_that_windows_share_are_loaded_once(name: str) -> None:
-    """Of 3 x 3 windows: four rows of results together see six, two see four. No loop keeps a vector in memory."""
+    """With 3 x 3 windows, four rows of results read six rows and two read four. No loop keeps a vector in memory."""
     target = parse_target(name)
     rows = 4 if target.vector_registers == 32 else 2
     loops = inner_loops(assembly(spec("average", WINDOWS[4], WINDOWS[4], lanes_of(target, "f32"), rows), target))

@@ -25,10 +25,11 @@ from ort_lite_cpu.run.work_item import MAX_PARTS, hire, release, share
 INSTRUCTION = 4  # int64s of one row of the table
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
 MISSED = 2  # what a run returns that has begun with nothing, as its arrays were not all of NumPy's own class
-CROWDED = 3  # what a run returns that has begun with nothing, as this run and the next ones are to release the GIL
-LONELY = 4  # what a run returns that has ended well, if the next one is to keep the GIL
+CROWDED = 3  # a run returns it without running anything: other threads run too, so it must be called with the GIL released
+LONELY = 4  # a successful run returns it when no other thread runs any more: the next call keeps the GIL
 
-# What a job does with the GIL. ALONE: it keeps it while no other thread runs sessions. SHARED: such a job while others do.
+# Jobs release the GIL (RELEASE), hold it (HOLD), or hold it while no other thread runs sessions (ALONE). An ALONE job becomes SHARED,
+# and releases the GIL, while other threads run.
 RELEASE, ALONE, HOLD, SHARED = range(4)
 
 # The job record: byte offsets of its words.
