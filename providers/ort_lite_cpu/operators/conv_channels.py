@@ -148,13 +148,15 @@ def _emit_winograd(case: ConvCase, edge: int) -> None:
     assert isinstance(sizes.kernel[2], int) and isinstance(stride, int)
     groups, taps, outputs = sizes.groups, sizes.kernel[2], sizes.outputs // sizes.groups
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
+    tiles = sizes.tiles(edge)
+    least = winograd.block_of(tiles, block, tile.rows) if isinstance(tiles, int) else block
     form, kernels = f"winograd {edge} {stride} {axes} {groups} {columns} {tile.columns}", op.kernels
     u = weight.pack(op, form, lambda array: winograd.filter_panels(array, groups, edge, columns, tile, kernels, stride, axes))
     size = winograd.scratch_size(edge, taps, stride, axes, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, place = locate(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
-    compiled_for = winograd.WinogradForm(edge, taps, stride, axes, *tile, winograd.shares_for(block, tile))
+    compiled_for = winograd.WinogradForm(edge, taps, stride, axes, *tile, winograd.shares_for(least, tile))
     blocks = winograd.WinogradBlocks(block, columns, size)
     given: dict[str, Any] = {"g": sizes.images, "place": place, "blocks": blocks, "form": compiled_for}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
@@ -203,7 +205,7 @@ def _operands(case: ConvCase) -> tuple[Tensor, Tensor, Epilogue]:
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
-    """Return the tiles in a block: as many in each block, so that no block reads all filters for the last few."""
+    """Return about how many tiles a block takes, all of them if they are fewer: see `winograd.block_of`."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
     few = channels // sizes.groups <= MANY_CHANNELS
@@ -212,7 +214,8 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     if sizes.axes == 1:  # as many numbers as of a tile along both axes
         assert isinstance(sizes.kernel[2], int)
         about *= winograd.input_extent(edge, sizes.kernel[2], 1)
-    return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
+    step = winograd.step_of(tile.rows)
+    return min(about, max(-(-tiles // step), 1) * step) if isinstance(tiles, int) else about
 
 
 def _columns(outputs: int, lanes: int) -> int:

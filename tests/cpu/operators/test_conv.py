@@ -17,6 +17,7 @@ from ort_lite.inference import Info
 from ort_lite.native.cpu import host
 from ort_lite.shapes import symbol
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import winograd
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.operators import conv, conv_channels, conv_pixels, slices
 from ort_lite_cpu.operators.conv_costs import work_of_channels, work_of_winograd
@@ -384,19 +385,62 @@ def test_winograd_along_one_axis_is_for_lengths_that_are_known(attributes: dict[
 
 
 @pytest.mark.parametrize(
-    ("channels", "size", "block"), [(64, 28, 25), (256, 28, 49), (64, 12, 9), (64, symbol("N"), 24)], ids=str
+    ("channels", "size", "usual", "tiles", "block"),
+    [
+        (64, 28, 24, 49, 36),
+        (256, 28, 48, 49, 52),
+        (64, 12, 12, 9, 12),
+        (64, symbol("N"), 24, 36, 24),
+        (64, symbol("N"), 24, 80, 28),
+    ],
+    ids=str,
 )
-def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None:
+def test_blocks_of_tiles_are_about_as_large(channels: int, size: Dim, usual: int, tiles: int, block: int) -> None:
     """Reading all filters for a last tile would cost more than its products."""
     image = (1, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
-    assert conv_channels._block(sizes, 4, Tile(12, 2, 16)) == block
+    assert conv_channels._block(sizes, 4, Tile(12, 2, 16)) == usual
+    assert winograd.block_of(tiles, usual, 12) == block
 
 
-@pytest.mark.parametrize(("channels", "block"), [(64, 49), (128, 49), (160, 25)])
-def test_blocks_of_a_stride_of_two_are_small_where_channels_are_many(channels: int, block: int) -> None:
+@pytest.mark.parametrize("rows", [12, 6, 3])
+def test_blocks_of_tiles_fit_the_scratch(rows: int) -> None:
+    for usual in range(rows, 8 * rows, rows):
+        blocks = [winograd.block_of(tiles, usual, rows) for tiles in range(400)]
+        assert all(0 < block <= usual + usual // 2 and block % winograd.step_of(rows) == 0 for block in blocks)
+
+
+@pytest.mark.parametrize(("channels", "usual"), [(64, 48), (128, 48), (160, 24)])
+def test_blocks_of_a_stride_of_two_are_small_where_channels_are_many(channels: int, usual: int) -> None:
     sizes = conv.sizes_of((1, channels, 56, 56), (1, channels, 28, 28), (3, 3), (2, 2), (1, 1), (1, 1), 1)
-    assert conv_channels._block(sizes, 2, Tile(12, 2, 16)) == block
+    assert conv_channels._block(sizes, 2, Tile(12, 2, 16)) == usual
+
+
+@pytest.mark.parametrize(
+    ("tiles", "sets", "expected"),
+    [
+        (49, 8, [(0, 49, 0, 4), (0, 49, 4, 8)]),
+        (144, 3, [(0, 72, 0, 3), (72, 144, 0, 3)]),
+        (16, 8, [(0, 16, 0, 4), (0, 16, 4, 8)]),
+    ],
+    ids=["a tile more than a block", "three blocks, three sets", "few tiles"],
+)
+def test_two_parts_of_winograd_have_about_as_much_to_do(tiles: int, sets: int, expected: list[tuple[int, ...]]) -> None:
+    assert [winograd.share_of(tiles, sets, 36, 36 * 32, 12, part, 2) for part in range(2)] == expected
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("size", "stride", "edge"), [((26, 26), 1, 4), ((14, 14), 1, 2), ((26, 26), 2, 2)], ids=str)
+def test_parts_of_winograd_give_the_same_bits(size: Shape, stride: int, edge: int, fixed: bool, threads: int) -> None:
+    """Of 49 tiles: the sums of the last one are computed in another order than those of all others."""
+    attributes: dict[str, Any] = {"pads": [1, 1, 1, 1], "strides": [stride, stride]}
+    inputs, how = (
+        [ramp((1, 128, *size)), weights(32, 128, 3, 3)],
+        {"constants": (1,), "fixed": fixed, "pin": f"winograd-{edge}"},
+    )
+    one, several = (run_op("Conv", inputs, attributes, threads=n, **how)[0] for n in (1, threads))
+    assert_same(one, several, "threads change the result")
 
 
 def test_winograd_can_be_turned_off() -> None:

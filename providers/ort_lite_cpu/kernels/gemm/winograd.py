@@ -249,7 +249,10 @@ class WinogradForm(NamedTuple):
 
 
 class WinogradBlocks(NamedTuple):
-    """Sizes of blocks: the tiles and outputs that are taken together, and the elements of scratch that a part needs for them."""
+    """Sizes of blocks: the tiles and outputs that are taken together, and the elements of scratch that a part needs for them.
+
+    `tiles` is the usual number, a multiple of `step_of`: see `block_of`.
+    """
 
     tiles: int
     columns: int
@@ -268,7 +271,42 @@ class TileRun(NamedTuple):
 
 def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, channels: int, columns: int) -> int:
     """Return the elements that one part needs: both transforms of a block of one group, and a patch for tiles at the border."""
-    return planes_of(edge, taps, stride, axes) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+    most = tiles + tiles // 2
+    return planes_of(edge, taps, stride, axes) * (most * (channels + GAP) + most * (columns + GAP) + channels)
+
+
+@native
+def step_of(rows: int) -> int:
+    """Return the number of tiles of whose multiples parts and blocks begin, so that results do not depend on where they do.
+
+    Every product of four or more rows is one chain of sums, and those of one and two rows are the last of an image (see `panel`).
+    """
+    return 4 if rows % 4 == 0 else rows
+
+
+@native
+def block_of(tiles: int, usual: int, rows: int) -> int:
+    """Return the size of the blocks of so many tiles: about as large, because each reads all filters, and whole register tiles.
+
+    It is a multiple of `step_of(rows)`, and at most one and a half times `usual`, which is one too.
+    """
+    step = step_of(rows)
+    steps, about, whole = (tiles + step - 1) // step, usual // step, rows // step
+    count = max((steps + about // 2) // about, 1)
+    alike = max((steps + count - 1) // count, 1)
+    rounded = (alike + whole - 1) // whole * whole
+    return (rounded if count > 1 and steps - (count - 1) * rounded >= whole else alike) * step
+
+
+@native
+def share_of(tiles: int, sets: int, planes: int, filters: int, rows: int, part: int, parts: int) -> tuple[int, int, int, int]:
+    """Return this part's first and last tile, first and last set of columns; a set reads `filters` for each channel.
+
+    Parts that share the tiles read the filters again, those that share the columns transform the tiles again: twice the time a number.
+    """
+    step = step_of(rows)
+    top, bottom, left, right = grid((tiles + step - 1) // step, sets, 2 * planes * step, filters, part, parts)
+    return top * step, min(bottom * step, tiles), left, right
 
 
 def shares_for(block: int, tile: Tile) -> int:
@@ -286,7 +324,7 @@ def shares_for(block: int, tile: Tile) -> int:
     residual="walk(0, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
     y="walk(place.at, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
     scratch="(parts - 1) * blocks.size"
-    " + (blocks.tiles * (g.channels + GAP) + blocks.tiles * (blocks.columns + GAP) + g.channels)"
+    " + ((blocks.tiles + blocks.tiles // 2) * (g.channels + GAP + blocks.columns + GAP) + g.channels)"
     " * ((form.edge - 1) * form.stride + form.taps) * (1 + (form.axes - 1) * ((form.edge - 1) * form.stride + form.taps - 1))",
 )
 def winograd(
@@ -309,9 +347,9 @@ def winograd(
 
     The kernel is taps x taps with both strides `form.stride` and dilations of 1; along one axis, 1 x taps with strides of 1. The
     channels, outputs and `blocks.columns` of a group, and the outputs left behind the last columns, are a vector at least. Parts
-    share blocks, and columns of all groups. Spec: ONNX Conv-22.
+    share tiles, and columns of all groups; each has blocks of its own. Spec: ONNX Conv-22.
     """
-    block, columns = blocks.tiles, blocks.columns
+    columns = blocks.columns
     width, seen, kinds = form.vectors * form.lanes, input_extent(form.edge, form.taps, form.stride), form.edge + form.taps - 1
     planes, depth, outputs = seen * downwards(seen, form.axes), g.channels, g.outputs
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
@@ -320,14 +358,15 @@ def winograd(
     height = downwards(form.edge, form.axes)
     down, across = (g.oh + height - 1) // height, (g.ow + form.edge - 1) // form.edge
     tiles = g.n * down * across
+    first, last, left, right = share_of(tiles, g.groups * sets, planes, kinds * each, form.rows, part, parts)
+    block = block_of(last - first, blocks.tiles, form.rows)
     v = shift(scratch, part * blocks.size)
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
     mode = mode_of(True, True, bias, residual, act.low, act.high)
-    top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
-    for number in range(top, bottom):
-        run = TileRun(number * block, min(block, tiles - number * block), down, across)
+    for start in range(first, last, block):
+        run = TileRun(start, min(block, last - start), down, across)
         for i in range(left, right):
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
@@ -335,9 +374,9 @@ def winograd(
             some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(v, filters, m, run.tiles, some, depth, block * lda, plane, line, form)
-            start = group * outputs + j
-            end = TileEpilogue(mode, shift(bias, start), shift(residual, start), act.low, act.high)
-            _transform_outputs(m, shift(y, place.at + start), end, run, some, g, place.ldy, line, plane, act, kind, form)
+            own = group * outputs + j
+            end = TileEpilogue(mode, shift(bias, own), shift(residual, own), act.low, act.high)
+            _transform_outputs(m, shift(y, place.at + own), end, run, some, g, place.ldy, line, plane, act, kind, form)
     return OK
 
 
