@@ -39,7 +39,7 @@ from ort_lite_cpu.kernels.once import run_once
 from ort_lite_cpu.run.kernels import Kernels
 
 GAP = 16
-"""Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""
+"""Elements between the rows of a transform, and between its planes, so that they do not fall on the same cache lines."""
 
 
 def planes_of(edge: int, taps: int, stride: int = 1, axes: int = 2) -> int:
@@ -272,7 +272,7 @@ class TileRun(NamedTuple):
 def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, channels: int, columns: int) -> int:
     """Return the elements that one part needs: both transforms of a block of one group, and a patch for tiles at the border."""
     most = tiles + tiles // 2
-    return planes_of(edge, taps, stride, axes) * (most * (channels + GAP) + most * (columns + GAP) + channels)
+    return planes_of(edge, taps, stride, axes) * (most * (channels + GAP) + most * (columns + GAP) + channels + 2 * GAP)
 
 
 @native
@@ -324,7 +324,7 @@ def shares_for(block: int, tile: Tile) -> int:
     residual="walk(0, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
     y="walk(place.at, g.n * g.oh * g.ow, place.ldy, g.o, 1)",
     scratch="(parts - 1) * blocks.size"
-    " + ((blocks.tiles + blocks.tiles // 2) * (g.channels + GAP + blocks.columns + GAP) + g.channels)"
+    " + ((blocks.tiles + blocks.tiles // 2) * (g.channels + GAP + blocks.columns + GAP) + g.channels + 2 * GAP)"
     " * ((form.edge - 1) * form.stride + form.taps) * (1 + (form.axes - 1) * ((form.edge - 1) * form.stride + form.taps - 1))",
 )
 def winograd(
@@ -361,19 +361,19 @@ def winograd(
     first, last, left, right = share_of(tiles, g.groups * sets, planes, kinds * each, form.rows, part, parts)
     block = block_of(last - first, blocks.tiles, form.rows)
     v = shift(scratch, part * blocks.size)
-    m = shift(v, planes * block * (depth + GAP))
-    lda, line = depth + GAP, columns + GAP
-    patch = shift(m, planes * block * line)
+    m = shift(v, planes * (block * (depth + GAP) + GAP))
+    line, far, near = columns + GAP, block * (depth + GAP) + GAP, block * (columns + GAP) + GAP
+    patch = shift(m, planes * near)
     mode = mode_of(True, True, bias, residual, act.low, act.high)
     for start in range(first, last, block):
         run = TileRun(start, min(block, last - start), down, across)
         for i in range(left, right):
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
-                _transform_inputs(shift(x, group * depth), v, patch, run, g, block * lda, form)
-            some, plane = min(columns, outputs - j), block * line
+                _transform_inputs(shift(x, group * depth), v, patch, run, g, far, form)
+            some, plane = min(columns, outputs - j), near
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
-            _multiply(v, filters, m, run.tiles, some, depth, block * lda, plane, line, form)
+            _multiply(v, filters, m, run.tiles, some, depth, far, plane, line, form)
             own = group * outputs + j
             end = TileEpilogue(mode, shift(bias, own), shift(residual, own), act.low, act.high)
             _transform_outputs(m, shift(y, place.at + own), end, run, some, g, place.ldy, line, plane, act, kind, form)
