@@ -211,9 +211,9 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     few = channels // sizes.groups <= MANY_CHANNELS
     twice = few if sizes.strides[2] == 2 else edge == 2 or not few
     about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
-    if sizes.axes == 1:  # as many numbers as of a tile along both axes
+    if sizes.axes == 1:  # half as many numbers as of tiles along both axes
         assert isinstance(sizes.kernel[2], int)
-        about *= winograd.input_extent(edge, sizes.kernel[2], 1)
+        about *= winograd.input_extent(edge, sizes.kernel[2], 1) // 2
     step = winograd.step_of(tile.rows)
     return min(about, max(-(-tiles // step), 1) * step) if isinstance(tiles, int) else about
 
