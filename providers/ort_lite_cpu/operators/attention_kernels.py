@@ -253,17 +253,17 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     op, q, tile = case.op, case.q, tile_for(case.q.tensor.native, case.op.target)
     n = case.sizes._replace(batch=select(turn * case.turn, case.sizes.batch, 0))
     stride, across = (ceildiv(dim, tile.columns) * tile.columns for dim in (n.length, n.value_size))
-    room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
+    room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, tile.rows * stride))
     keys = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * stride * n.size,))
     values = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * n.length * across,))
-    scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
+    scratch = op.temporary(q.tensor.dtype, (op.most_parts * room,))
     sizes: Any = (n.batch, *q.shape[1:], n.value_size, *q.place, *case.y.steps)
     g, kv, rules = kernels.AttentionHeads(*sizes), case.kernel_keys, case.rules.score_rules(case.mask)
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))
     exponentials = vectors_for(q.tensor.native, op.target)["lanes"]
     packed = kernels.PackedKeys(kv.heads, kv.length, kv.softcap, tile.rows, tile.vectors, tile.lanes, exponentials)
     operands = [q.tensor, keys, values, *case.others, case.scores, scratch]
-    op.emit(kernels.attend, operands, g=g, kv=packed, rules=rules, slices=1, work=work_of_attend(n))  # scratch is large
+    op.emit(kernels.attend, operands, g=g, kv=packed, rules=rules, work=work_of_attend(n))
 
 
 def _emit_by_rows(case: AttentionCase) -> None:

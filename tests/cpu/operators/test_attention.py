@@ -1,6 +1,8 @@
 """Attention: every form of heads, masks, causality, windows, past keys and values, and what becomes of the scores."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from onnx import TensorProto, helper
 from onnx.inliner import inline_selected_functions
 from onnx.reference import ReferenceEvaluator
 
-from ort_lite import InferenceSession
+from ort_lite import InferenceSession, SessionOptions
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidData
 from ort_lite.errors import NotImplemented as NotSupported
@@ -73,6 +75,28 @@ def test_candidates(heads: int, kv_heads: int, rows: int | str, candidates: set[
     assert {*choice.costs} == candidates and choice.taken == taken
     fixed = {} if rows == "S" else {"attend-by-rows": "the number of query rows is known"}
     assert choice.rejected == fixed
+
+
+def test_many_keys_have_scratch_for_one_tile_of_scores_in_each_part() -> None:
+    check_op("Attention", *qkv(1, 2, 2, 40, 30_000, 4, 4), pin="attend", **TOLERANCE)
+
+
+def test_long_attention_has_parts_that_another_thread_can_take_over(tmp_path: Path) -> None:
+    shape, results, parts = "float[1,3,500,64]", [], []
+    text = f'<ir_version: 10, opset_import: ["": 23]> g ({shape} q, {shape} k, {shape} v) => ({shape} y)'
+    model = onnx.parser.parse_model(text + " { y = Attention(q, k, v) }")
+    feeds = dict(zip("qkv", qkv(1, 3, 3, 500, 500, 64, 64), strict=True))
+    for threads in (1, 2, 3):
+        options = SessionOptions()
+        options.intra_op_num_threads, options.enable_profiling = threads, True
+        options.profile_file_prefix = str(tmp_path / "profile")
+        session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        results.append(session.run(None, feeds)[0])
+        events = json.loads(Path(session.end_profiling()).read_text())
+        parts += [e["args"]["parts"] for e in events if e["cat"] == "Kernel" and e["args"]["kernel"].startswith("attend")]
+    assert parts == ["1", "8", "12"]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.view(np.int32), results[0].view(np.int32))
 
 
 def mask_like(shape: Shape, dtype: str) -> Array:

@@ -46,8 +46,6 @@ SHARED = 8
 """The heads that read a piece of keys and values together."""
 PIECE = 64
 """The keys of such a piece."""
-ROWS = 16
-"""The rows of scores for which scratch must have room: one register tile."""
 FAR = 1 << 40
 """More keys than memory holds. Lengths and windows are limited to it, so that their sums do not overflow."""
 
@@ -353,7 +351,7 @@ def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Ke
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
     qk="g.batch * g.heads * g.rows * kv.length",
     scratch="parts * min(BLOCK * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes,"
-    " max(SCORES, ROWS * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes))",
+    " max(SCORES, kv.rows * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes))",
 )
 def attend(
     q: Ptr,
@@ -380,7 +378,7 @@ def attend(
     stride, across = (length + width - 1) // width * width, (g.value_size + width - 1) // width
     block = max(min(BLOCK, SCORES // max(stride, 1)) // kv.rows, 1) * kv.rows
     blocks, group = (g.rows + block - 1) // block, max(g.heads // max(kv.heads, 1), 1)
-    s = shift(scratch, part * min(BLOCK * stride, max(SCORES, ROWS * stride)))
+    s = shift(scratch, part * min(BLOCK * stride, max(SCORES, kv.rows * stride)))
     for job in span(g.batch * g.heads * blocks, part, parts):
         head, start = job // blocks, job % blocks * block
         b, h = head // g.heads, head % g.heads
