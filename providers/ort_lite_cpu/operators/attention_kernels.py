@@ -256,7 +256,7 @@ def _emit_many(case: AttentionCase, turn: Dim = 1) -> None:
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, tile.rows * stride))
     keys = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * stride * n.size,))
     values = op.temporary(q.tensor.dtype, (n.batch * n.kv_heads * n.length * across,))
-    scratch = op.temporary(q.tensor.dtype, (op.most_parts * room,))
+    scratch = op.temporary(q.tensor.dtype, (select(less(0, n.batch), op.most_parts * room, 0),))
     sizes: Any = (n.batch, *q.shape[1:], n.value_size, *q.place, *case.y.steps)
     g, kv, rules = kernels.AttentionHeads(*sizes), case.kernel_keys, case.rules.score_rules(case.mask)
     op.emit(kernels.pack_heads, [case.k.tensor, case.v.tensor, keys, values], g=g, kv=kv, tile=tile, work=work_of_packing(n))

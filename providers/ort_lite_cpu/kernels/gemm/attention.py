@@ -350,8 +350,8 @@ def pack_heads(k: Ptr, v: Ptr, keys: Ptr, values: Ptr, g: AttentionHeads, kv: Ke
     sink="g.heads",
     y="walk(0, g.batch, g.y_batch, g.heads, g.y_head, g.rows, g.y_row, g.value_size, 1)",
     qk="g.batch * g.heads * g.rows * kv.length",
-    scratch="parts * min(BLOCK * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes,"
-    " max(SCORES, kv.rows * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes))",
+    scratch="select(less(0, g.batch), parts * min(BLOCK * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes,"
+    " max(SCORES, kv.rows * ceildiv(kv.length, kv.vectors * kv.lanes) * kv.vectors * kv.lanes)), 0)",
 )
 def attend(
     q: Ptr,
