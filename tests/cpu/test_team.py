@@ -21,7 +21,7 @@ from ort_lite_cpu.run import work_item
 from ort_lite_cpu.run.atomics import pause
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 from ort_lite_cpu.run.interrupt import HALTED
-from ort_lite_cpu.run.loop import Halt
+from ort_lite_cpu.run.loop import Halt, Job
 from ort_lite_cpu.run.team import TEAM, Team
 from ort_lite_cpu.run.work_item import MAX_PARTS
 from tests.cpu.programs import (
@@ -70,6 +70,34 @@ def until(condition: str, team: Team, offset: int, value: int) -> None:
     while state(team, offset) != value:
         assert time.monotonic() < end, condition
         time.sleep(0.001)
+
+
+def set_patience(team: Team, ns: int) -> None:
+    ctypes.c_int64.from_address(team.control + work_item.PATIENCE).value = ns
+
+
+class BriefMeeting(Program):
+    """A brief program whose one instruction succeeds if two threads run it."""
+
+    def run(self) -> tuple[int, int] | None:
+        self.kept[-1][0] = 0
+        return super().run()
+
+
+def brief_meeting(team: Team) -> Program:
+    shared = word()
+    program = BriefMeeting([Step(meet, [], [shared.ctypes.data, 300], 2)], 2, team, cost_us=Job.WORTH_WAKING_US - 1)
+    program.kept.append(shared)
+    return program
+
+
+def runs_until_shared(program: Program) -> int:
+    """Return how many runs went alone before two threads shared one."""
+    end, runs = time.monotonic() + 20, 0
+    while program.run() is not None:
+        runs += 1
+        assert time.monotonic() < end, "brief runs go alone"
+    return runs
 
 
 def chain(n: int, parts: list[int]) -> tuple[list[Step], Words, Words]:
@@ -206,11 +234,38 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
     assert results == [None]
 
 
+def test_a_brief_run_wakes_no_sleeping_worker(team: Team) -> None:
+    assert meeting(1, 2, 2, team).run() is None
+    until("the worker sleeps", team, work_item.SLEEPING, 0b10)
+    for _ in range(3):
+        time.sleep(0.001)
+        assert brief_meeting(team).run() == (0, TOO_FEW)
+        assert state(team, work_item.SLEEPING) == 0b10
+
+
+def test_brief_runs_that_follow_one_another_wake_workers(team: Team) -> None:
+    assert meeting(1, 2, 2, team).run() is None
+    until("the worker sleeps", team, work_item.SLEEPING, 0b10)
+    set_patience(team, 10**9)  # a second between two runs is not too long
+    assert runs_until_shared(brief_meeting(team)) > 0
+
+
+def test_brief_runs_go_alone_while_other_threads_run(team: Team) -> None:
+    assert meeting(1, 2, 2, team).run() is None
+    set_patience(team, 10**9)
+    brief = brief_meeting(team)
+    runs_until_shared(brief)
+    thread = threading.Thread(target=meeting(1, 2, 2, team).run)
+    thread.start()
+    join(thread)
+    assert brief.run() == (0, TOO_FEW)
+
+
 @pytest.mark.slow
 def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
     """Workers without patience fall asleep at every moment between two instructions."""
     assert meeting(1, 3, 3, team).run() is None
-    ctypes.c_int64.from_address(team.control + work_item.PATIENCE).value = 0
+    set_patience(team, 0)
     shared, y = word(), np.ones(8, np.int64)
     shares = Step(meet, [], [shared.ctypes.data, PATIENCE], parts=3)
     program = Program([step for rounds in range(0, 3000, 10) for step in (Step(work, [y], [rounds]), shares)], 3, team)

@@ -41,6 +41,10 @@ class LoopCounts(NamedTuple):
     n5: int
 
 
+PIECES = 4
+"""The least pieces for each part of a copy that has few rows."""
+
+
 class StridedView(NamedTuple):
     """Elements at `at` + i0 * s0 + ... + i5 * s5 of a tensor, for the indices of six nested loops."""
 
@@ -59,30 +63,76 @@ class StridedView(NamedTuple):
     y="walk(t.at, n.n0, t.s0, n.n1, t.s1, n.n2, t.s2, n.n3, t.s3, n.n4, t.s4, n.n5, t.s5)",
 )
 def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, part: int, parts: int) -> int:
-    """y[t(i)] = x[s(i)] for all i in n; strides in elements. dense: s.s5 and t.s5 are 1."""
+    """y[t(i)] = x[s(i)] for all i in n; strides in elements. dense: s.s5 and t.s5 are 1.
+
+    Parts share rows, the turns of the four outer loops, or pieces of rows if there are few.
+    """
+    rows = n.n0 * n.n1 * n.n2 * n.n3
+    if parts > 1 and rows < PIECES * parts:
+        _copy_pieces(x, y, n, s, t, dense, part, parts)
+        return OK
     left, source, target = 0, 0, 0
-    for row in span(n.n0 * n.n1 * n.n2 * n.n3, part, parts):
+    for row in span(rows, part, parts):
         if left == 0:  # the first row of a loop; divisions for each row would take longer than a copy of a few elements
-            i3 = row % n.n3
-            rest = row // n.n3
-            i2 = rest % n.n2
-            rest = rest // n.n2
-            i1 = rest % n.n1
-            i0 = rest // n.n1
-            source = s.at + i0 * s.s0 + i1 * s.s1 + i2 * s.s2 + i3 * s.s3
-            target = t.at + i0 * t.s0 + i1 * t.s1 + i2 * t.s2 + i3 * t.s3
-            left = n.n3 - i3
-        for i in range(n.n4):
-            if dense:
-                for j in range(n.n5):
-                    y[target + i * t.s4 + j] = x[source + i * s.s4 + j]
-            else:
-                for j in range(n.n5):
-                    y[target + i * t.s4 + j * t.s5] = x[source + i * s.s4 + j * s.s5]
+            i = _indices(n, row)
+            source, target, left = _position(s, i), _position(t, i), n.n3 - i.n3
+        _copy_lines(x, y, source, target, n.n4, n.n5, s, t, dense)
         left -= 1
         source += s.s3
         target += t.s3
     return OK
+
+
+@native(inline=False)
+def _copy_pieces(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, part: int, parts: int) -> None:
+    """Copy a part of the pieces of rows."""
+    rows = n.n0 * n.n1 * n.n2 * n.n3
+    cuts = (PIECES * parts + rows - 1) // max(rows, 1)
+    for job in span(rows * cuts, part, parts):
+        i, piece = _indices(n, job // cuts), job % cuts
+        by_lines = n.n4 >= cuts
+        first, lines = _turns(n.n4, piece, cuts) if by_lines else (0, n.n4)
+        begin, length = (0, n.n5) if by_lines else _turns(n.n5, piece, cuts)
+        source = _position(s, i) + first * s.s4 + begin * s.s5
+        target = _position(t, i) + first * t.s4 + begin * t.s5
+        _copy_lines(x, y, source, target, lines, length, s, t, dense)
+
+
+@native
+def _copy_lines(
+    x: Ptr, y: Ptr, source: int, target: int, lines: int, length: int, s: StridedView, t: StridedView, dense: Static
+) -> None:
+    """Copy lines of so many elements."""
+    for i in range(lines):
+        if dense:
+            for j in range(length):
+                y[target + i * t.s4 + j] = x[source + i * s.s4 + j]
+        else:
+            for j in range(length):
+                y[target + i * t.s4 + j * t.s5] = x[source + i * s.s4 + j * s.s5]
+
+
+@native
+def _indices(n: LoopCounts, row: int) -> LoopCounts:
+    """Return the indices of the outer loops in a row."""
+    i3 = row % n.n3
+    rest = row // n.n3
+    i2 = rest % n.n2
+    rest = rest // n.n2
+    return LoopCounts(rest // n.n1, rest % n.n1, i2, i3, 0, 0)
+
+
+@native
+def _position(view: StridedView, i: LoopCounts) -> int:
+    """Return the position of the element at the indices of the outer loops."""
+    return view.at + i.n0 * view.s0 + i.n1 * view.s1 + i.n2 * view.s2 + i.n3 * view.s3
+
+
+@native
+def _turns(count: int, piece: int, cuts: int) -> tuple[int, int]:
+    """Return the first turn of a piece of a loop, and how many it has."""
+    first = count * piece // cuts
+    return first, count * (piece + 1) // cuts - first
 
 
 @native

@@ -135,16 +135,21 @@ class SegmentRun:
 
     def run(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         """One native call where the lease has a job for it, and nobody wants to end it; else its job is told of it first."""
-        job = lease.attached.get(bound.token) if options is None else None
-        if job is not None:
-            memory = lease.memory
-            memory[SCRATCH] = lease.address
-            failed = job.again(places)
-            if not failed:
-                return
-            if failed != MISSED:
-                raise self.error(bound, memory, *job.failure)
-        self._run_anew(bound, places, lease, options)
+        if options is not None:
+            self._run_anew(bound, places, lease, options)
+            return
+        try:
+            job = lease.attached[bound.token]
+        except KeyError:
+            self._run_anew(bound, places, lease, None)
+            return
+        memory = lease.memory
+        memory[SCRATCH] = lease.address
+        failed = job.again(places)
+        if failed == MISSED:
+            self._run_anew(bound, places, lease, None)
+        elif failed:
+            raise self.error(bound, memory, *job.failure)
 
     def _run_anew(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         settled = bound.tries >= TRIES  # asked before `attach` reads `gil`: a job keeps what it is told

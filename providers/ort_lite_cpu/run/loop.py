@@ -19,8 +19,8 @@ from ort_lite_cpu.run.address import copy_addresses
 from ort_lite_cpu.run.atomics import get
 from ort_lite_cpu.run.interrupt import HALTED, begin, enter
 from ort_lite_cpu.run.team import TEAM, Team
-from ort_lite_cpu.run.turns import NBYTES, are_others_running, give_turn, wait_for_turn
-from ort_lite_cpu.run.work_item import MAX_PARTS, hire, release, share
+from ort_lite_cpu.run.turns import NBYTES, others_may_run, are_others_running, give_turn, wait_for_turn
+from ort_lite_cpu.run.work_item import MAX_PARTS, are_near, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
@@ -33,8 +33,8 @@ LONELY = 4  # a successful run returns it when no other thread runs any more: th
 RELEASE, ALONE, HOLD, SHARED = range(4)
 
 # The job record: byte offsets of its words.
-CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME, GIL, TURNS = range(0, 104, 8)
-JOB_NBYTES = 104
+CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME, GIL, TURNS, BRIEF = range(0, 112, 8)
+JOB_NBYTES = 112
 
 
 # --- Native
@@ -50,7 +50,7 @@ def execute(job: int, arrays: int) -> int:
     halt, frame = load64(job + HALT), load64(job + FRAME)
     if frame != 0:
         begin(frame, halt)
-    control = hire(load64(job + CONTROL), load64(job + THREADS), memory, halt if frame != 0 else 0)
+    control = hire(load64(job + CONTROL), _threads(job), memory, halt if frame != 0 else 0)
     start, stop = load64(job + START), load64(job + STOP)
     index = start
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
@@ -107,6 +107,16 @@ def run_job(job: int, arrays: int) -> int:
         store64(job + GIL, ALONE)
         return LONELY
     return failed
+
+
+def _threads(job: int) -> int:
+    """Return the threads that a run asks for. A brief one goes alone unless its workers are near, and no other thread runs sessions."""
+    threads = load64(job + THREADS)
+    if threads < 2 or load64(job + BRIEF) == 0:
+        return threads
+    if others_may_run(load64(job + TURNS)) != 0 or not are_near(load64(job + CONTROL), threads):
+        return 1
+    return threads
 
 
 def _alone(row: int, memory: int, parts: int, first: int, frame: int) -> int:
@@ -171,6 +181,7 @@ class Job:
     """
 
     WORTH_WAKING_US = 50.0  # a sleeping worker needs up to 100 us, and wakes at the cost of a system call
+    WORTH_SHARING_US = 6.0  # for each thread of a brief run
 
     def __init__(self, threads: int = 1, halt: Halt | None = None, team: Team = TEAM) -> None:
         self._team = team
@@ -192,12 +203,15 @@ class Job:
     def attach(self, table: int, memory: int, cost_us: float, gil: int = RELEASE, wanted: int = 0) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
-        A program that takes less than WORTH_WAKING_US runs on the calling thread. gil: RELEASE, or ALONE or HOLD for what ends soon.
-        wanted: where `address.copy_arguments` says whose addresses `again` writes.
+        A program that takes less than WORTH_WAKING_US is brief: it wakes no workers unless such runs follow one another, and has a
+        thread for each WORTH_SHARING_US. gil: RELEASE, or ALONE or HOLD for what ends soon. wanted: where `address.copy_arguments`
+        says whose addresses `again` writes.
         """
         self._record[TABLE // 8], self._record[MEMORY // 8], self._record[WANTED // 8] = table, memory, wanted
-        self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
-        self._record[THREADS // 8] = self._threads
+        brief = cost_us < self.WORTH_WAKING_US
+        most = self._asked if not brief else 1 if gil == HOLD else int(cost_us // self.WORTH_SHARING_US)
+        self._threads = max(min(self._asked, most), 1)
+        self._record[THREADS // 8], self._record[BRIEF // 8] = self._threads, brief
         self._record[GIL // 8] = gil
         self._entry = self._release if gil == RELEASE else self._hold
 
@@ -206,9 +220,9 @@ class Job:
 
         Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL unless `attach` says so.
         """
-        if self._threads > self._team.asked:
-            self._team.grow(self._threads)
         record = self._record
+        if self._threads > self._team.asked and not record[BRIEF // 8]:
+            self._team.grow(self._threads)
         record[START // 8] = start
         record[STOP // 8] = stop
         failed: int = self._entry(self._address, 0)

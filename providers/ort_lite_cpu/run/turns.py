@@ -35,6 +35,11 @@ def are_others_running(turns: int) -> int:
     return load64(turns + CROWDED)
 
 
+def others_may_run(turns: int) -> int:
+    """Return what `are_others_running` returned last."""
+    return load64(turns + CROWDED)
+
+
 def give_turn(turns: int) -> None:
     """Let another thread have its turn. The caller has released the GIL, so nobody is in the middle of one."""
     put(turns + TAKEN, 0)

@@ -29,7 +29,8 @@ CPUS, CPUS_NBYTES = 896, 128  # scratch of the leader: a set of 1,024 CPUs
 MUTEX, CONDITION = 1024, 1152
 ATTRIBUTES = 1216  # a struct sched_attr, 48 bytes
 # One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec; when it last
-# offered its core, how many more offers it takes the core for crowded, and the address of its frame (`interrupt`).
+# offered its core, how many more offers it takes the core for crowded, and the address of its frame (`interrupt`). The leader has
+# slot 0: its OFFERED is when a brief run last found workers asleep.
 SLOTS, SLOT_NBYTES = 1280, 128
 CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME, OFFERED, CROWDED, FRAME = 0, 8, 16, 24, 32, 48, 56, 64
 CONTROL_NBYTES = SLOTS + SLOT_NBYTES * MAX_PARTS
@@ -81,6 +82,18 @@ def _take(control: int, member: int, slot: int, frame: int) -> None:
 
 
 # --- Native: the leader
+def are_near(control: int, threads: int) -> int:
+    """Return 1 if the workers of a run are awake, or if the last call found them asleep a short time ago: then such runs follow
+    one another, and workers that are woken now are awake in the next ones.
+    """
+    if get(control + SLEEPING) & (1 << threads) - 2 == 0:
+        return 1
+    leader = control + SLOTS
+    before, now = load64(leader + OFFERED), _now(control, leader)
+    store64(leader + OFFERED, now)
+    return 1 if now - before < 2 * load64(control + PATIENCE) else 0  # a run itself may take a patience
+
+
 def hire(control: int, threads: int, memory: int, halt: int) -> int:
     """Takes the workers for a run of at most `threads` threads, which leave their kernels when `halt`, if not 0, is set. Returns
     `control`, or 0 if the run is to go alone.
@@ -111,9 +124,10 @@ def share(control: int, row: int, parts: int, first: int, frame: int) -> int:
     store64(control + ROW, row)
     store64(control + FIRST, first)
     store64(control + EACH, imax(idiv(parts, load64(control + THREADS)), 1))
-    store64(control + PENDING, parts - 1)
+    store64(control + PENDING, parts)
     _publish(control, (1 << parts) - 2)
     _run(control, row, 0, frame)
+    fetch_add(control + PENDING, -1)
     _take(control, 0, 0, frame)
     pauses = 0
     while get(control + PENDING) != 0:
@@ -216,6 +230,8 @@ def serve(slot: int) -> int:
         pauses += 1
         if pauses < _PAUSES:
             continue
+        if get(control + PENDING) != 0:
+            since = _now(control, slot)  # others compute parts of an instruction: another one is near
         if load64(slot + CROWDED) == 0 and _now(control, slot) - since < load64(control + PATIENCE):
             _yield(control, slot)
         else:

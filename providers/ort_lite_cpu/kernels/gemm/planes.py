@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, StaticInt, emitter, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import (
@@ -29,6 +29,8 @@ from ort_lite_cpu.kernels.square import prefetch_run
 
 BAND = 6144
 """Elements of an input with its padding that are computed from at one place: they stay in the first cache level."""
+FEW_GROUPS = 2
+"""Groups of rows for each part of a depthwise convolution, below which parts share channels: rows would be shared unevenly."""
 APART = (272, 528)
 """Elements from a channel to the next of what a depthwise convolution hands to a product, one of these: an odd number of cache lines,
 so that neighbours do not fight for places in a cache."""
@@ -109,30 +111,36 @@ def pointwise(
     """y (n, m, pixels) = kind(clip(w (m, k + ones) @ x (n, k, pixels) + residual, low, high)).
 
     With `g.ones` 1 there is another row below x, of ones: what w has for it is the bias, since a product with 1 is exact. scratch is
-    (parts, min(DEPTH, k + ones), vectors * lanes). Parts share panels of pixels. Spec: ONNX Conv-22 with a kernel of one element.
+    (parts, min(DEPTH, k + ones), vectors * lanes). Parts share the tiles of all panels, since a small image has few panels.
+    Spec: ONNX Conv-22 with a kernel of one element.
     """
     pixels = g.pixels
     width = tile.vectors * tile.lanes
-    across = (pixels + width - 1) // width
+    across, tiles = (pixels + width - 1) // width, max((g.m + tile.rows - 1) // tile.rows, 1)
     factors = shift(scratch, part * min(DEPTH, g.k + g.ones) * width)
     mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
-    for job in span(g.n * across, part, parts):
+    begin, stop = g.n * across * tiles * part // parts, g.n * across * tiles * (part + 1) // parts
+    for job in range(begin // tiles, (stop + tiles - 1) // tiles):
         image, j = job // across, job % across * width
+        first, last = max(begin - job * tiles, 0), min(stop - job * tiles, tiles)
         count, at = min(width, pixels - j), image * g.m * pixels + j
         source, out = shift(x, image * g.k * pixels + j), shift(y, at)
         end = TileEpilogue(mode, w, shift(residual, at), act.low, act.high)
-        _panel_of_pixels(source, w, out, factors, g, count, end, tile)
+        _panel_of_pixels(source, w, out, factors, g, count, first, last, end, tile)
         if kind != "":
-            activate(out, pixels, g.m, count, act.alpha, act.beta, kind)
+            rows = min(last * tile.rows, g.m) - first * tile.rows
+            activate(shift(out, first * tile.rows * pixels), pixels, rows, count, act.alpha, act.beta, kind)
     return OK
 
 
 @native(inline=False)
-def _panel_of_pixels(x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, count: int, end: TileEpilogue, tile: Tile) -> None:
-    """y (m, count) = end(w (m, k + ones) @ x (k, count)), rows of x and y `g.pixels` apart; count <= vectors * lanes.
+def _panel_of_pixels(
+    x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, count: int, first: int, last: int, end: TileEpilogue, tile: Tile
+) -> None:
+    """Tiles first to last of y (m, count) = end(w (m, k + ones) @ x (k, count)), rows of x and y `g.pixels` apart.
 
-    x is packed into factors (DEPTH, vectors * lanes). Meanwhile the panel that follows in x and in y is fetched, since lines that are
-    pages apart are not foreseen.
+    count <= vectors * lanes. x is packed into factors (DEPTH, vectors * lanes). Meanwhile the panel that follows in x and in y is
+    fetched, since lines that are pages apart are not foreseen.
     """
     rows, line = tile.rows, g.pixels
     width, total = tile.vectors * tile.lanes, g.k + g.ones
@@ -150,7 +158,7 @@ def _panel_of_pixels(x: Ptr, w: Ptr, y: Ptr, factors: Ptr, g: PixelProduct, coun
         for i in range(packed * width, depth * width):
             factors[i] = like(x, 1)
         mode = (0 if piece == 0 else ACCUMULATE) + (end.mode if piece == pieces - 1 else 0)
-        for number in range(tiles):
+        for number in range(first, last):
             for seen in range(packed * number // tiles, packed * (number + 1) // tiles):
                 prefetch_run(shift(source, seen * line + width), width)
             row = number * rows
@@ -203,7 +211,8 @@ def depthwise_planes(
     """y (n, c, oh, ow) = kind(clip(conv(x (n, c, ih, iw), w (c, lines, taps)) + bias (c,) + residual, low, high)).
 
     The padding above, `g.ph`, and in front is not negative; what lies behind is zeros as well; ow >= lanes unless rows
-    are masked. `g.band` output rows are computed at one place. Parts share rows of all channels, as those of a product behind it do.
+    are masked. `g.band` output rows are computed at one place. Parts share rows of all channels, as those of a product behind it do,
+    or channels if there are few rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     oh, ow, band = g.oh, g.ow, g.band
@@ -212,11 +221,14 @@ def depthwise_planes(
     begin_table(table, act.low, act.high, seen)
     mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     groups = max((oh + form.tall - 1) // form.tall, 1)
-    first, last = g.n * groups * part // parts, g.n * groups * (part + 1) // parts
-    for image in range(first // groups, (last + groups - 1) // groups):
-        begin = max(first - image * groups, 0) * form.tall
-        end = min(min(last - image * groups, groups) * form.tall, oh)
-        for plane in range(image * g.c, image * g.c + g.c):
+    by_rows = groups >= FEW_GROUPS * parts
+    units = groups if by_rows else max(g.c, 1)
+    first, last = g.n * units * part // parts, g.n * units * (part + 1) // parts
+    for image in range(first // units, (last + units - 1) // units):
+        low, high = max(first - image * units, 0), min(last - image * units, units)
+        begin, end = (low * form.tall, min(high * form.tall, oh)) if by_rows else (0, oh)
+        channels = (0, g.c) if by_rows else (low, high)
+        for plane in range(image * g.c + channels[0], image * g.c + channels[1]):
             channel = plane % g.c
             table[2] = like(x, 0) if null(bias) else bias[channel]
             a, b = shift(x, plane * g.ih * g.iw), shift(w, channel * form.lines * form.taps)
