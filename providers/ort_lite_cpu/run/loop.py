@@ -19,7 +19,7 @@ from ort_lite_cpu.run.address import copy_addresses
 from ort_lite_cpu.run.atomics import get
 from ort_lite_cpu.run.interrupt import HALTED, begin, enter
 from ort_lite_cpu.run.team import TEAM, Team
-from ort_lite_cpu.run.turns import NBYTES, others_may_run, are_others_running, give_turn, wait_for_turn
+from ort_lite_cpu.run.turns import NBYTES, are_others_running, give_turn, others_may_run, wait_for_turn
 from ort_lite_cpu.run.work_item import MAX_PARTS, are_near, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
