@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec
@@ -45,6 +45,8 @@ def test_swap_of_elements_of_any_size(name: str) -> None:
 
 @settings(max_examples=80)
 @given(st.lists(st.integers(0, 9), min_size=6, max_size=6), st.booleans(), st.integers(1, 5))
+@example([1, 1, 1, 1, 40, 100], True, 3)
+@example([1, 1, 1, 1, 1, 400], False, 3)
 def test_parts_copy_each_element_once_whatever_the_loops(loops: list[int], dense: bool, parts: int) -> None:
     wide = np.arange(1, 2 * np.prod(loops) + 1, dtype=np.uint32).reshape(*loops[:-1], 2 * loops[-1])
     x = wide[..., : loops[-1]] if dense else wide[..., ::2]
@@ -53,11 +55,10 @@ def test_parts_copy_each_element_once_whatever_the_loops(loops: list[int], dense
     spec = Spec(copy_by_strides, ("u32", "u32"), {"dense": dense})
     numbers = [*loops, 0, *(step // 4 for step in x.strides), 0, *(step // 4 for step in y.strides)]
     for part in range(parts):
-        before = y.copy()
+        y[...] = 0
         assert call(spec, [x, y], numbers, part, parts) == 0
-        copies += y != before
-    np.testing.assert_array_equal(y, x)
-    np.testing.assert_array_equal(copies, np.ones_like(copies))
+        copies += y
+    np.testing.assert_array_equal(copies, x)
 
 
 @pytest.mark.parametrize(("lines", "length"), [(1, 4000), (2, 4000), (40, 100)])

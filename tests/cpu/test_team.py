@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ort_lite.native import Spec, load
 from ort_lite.native.lang import native
 from ort_lite_cpu.run import team as module
-from ort_lite_cpu.run import work_item
+from ort_lite_cpu.run import turns, work_item
 from ort_lite_cpu.run.atomics import pause
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 from ort_lite_cpu.run.interrupt import HALTED
@@ -89,6 +89,13 @@ def brief_meeting(team: Team) -> Program:
     program = BriefMeeting([Step(meet, [], [shared.ctypes.data, 300], 2)], 2, team, cost_us=Job.WORTH_WAKING_US - 1)
     program.kept.append(shared)
     return program
+
+
+def run_alone() -> None:
+    """Run until no other thread is expected to run: see `turns`."""
+    program = Program([Step(work, [np.ones(8, np.int64)], [0])])
+    for _ in range(turns.RUNS + 1):
+        assert program.run() is None
 
 
 def runs_until_shared(program: Program) -> int:
@@ -236,6 +243,7 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
 
 def test_a_brief_run_wakes_no_sleeping_worker(team: Team) -> None:
     assert meeting(1, 2, 2, team).run() is None
+    run_alone()
     until("the worker sleeps", team, work_item.SLEEPING, 0b10)
     for _ in range(3):
         time.sleep(0.001)
@@ -245,6 +253,7 @@ def test_a_brief_run_wakes_no_sleeping_worker(team: Team) -> None:
 
 def test_brief_runs_that_follow_one_another_wake_workers(team: Team) -> None:
     assert meeting(1, 2, 2, team).run() is None
+    run_alone()
     until("the worker sleeps", team, work_item.SLEEPING, 0b10)
     set_patience(team, 10**9)  # a second between two runs is not too long
     assert runs_until_shared(brief_meeting(team)) > 0

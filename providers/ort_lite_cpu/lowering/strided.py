@@ -80,7 +80,7 @@ def emit_strided_copy(
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
-        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
+        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # threads share rows; n4 only if there are few
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
     counts, x_steps, y_steps = zip(*loops, strict=True)
     sizes: Any = counts, (x_at, *x_steps), (y_at, *y_steps)

@@ -5,8 +5,9 @@ Workers are native threads without Python state: no GIL, nothing to hang at exit
 an instruction are fixed by its program, so who ran what changes no bit of a result: workers also take over the
 leader's floating-point mode. How parts are shared: work_item.py.
 
-Idle workers pause, yield the core for 50 us, then sleep: on a futex (Linux on x86-64 and AArch64), on a condition
-variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right, and serial.
+Idle workers pause, yield the core for 50 us (for up to 1 ms while others end a shared instruction), then sleep: on a futex (Linux on
+x86-64 and AArch64), on a condition variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right,
+and serial.
 Where another thread wants a worker's core, the worker gives it up between two parts, and sleeps as soon as it has nothing to do:
 it is not stopped with a part in its hands, for which the leader would wait.
 On Linux workers ask for short slices of time (6.12 and later hear them): one that wakes on a core where another thread computes or

@@ -15,7 +15,7 @@ from ort_lite_cpu.run.interrupt import this_thread
 TAKEN, LAST, CROWDED = range(0, 24, 8)
 NBYTES = 64
 
-_RUNS = 64
+RUNS = 64
 """The runs of one thread after which others are no longer expected."""
 _PAUSES = 400
 """The longest wait for a turn: twice the Python code of a run (10 us on Zen 4, 20 where a pause takes 140 cycles).
@@ -29,7 +29,7 @@ def are_others_running(turns: int) -> int:
     thread = this_thread()
     if load64(turns + LAST) != thread:
         store64(turns + LAST, thread)
-        store64(turns + CROWDED, _RUNS)
+        store64(turns + CROWDED, RUNS)
     elif load64(turns + CROWDED) > 0:
         store64(turns + CROWDED, load64(turns + CROWDED) - 1)
     return load64(turns + CROWDED)

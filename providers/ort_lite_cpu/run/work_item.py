@@ -39,6 +39,7 @@ _SEQUENCE = 1 << MAX_PARTS
 _MASK = _SEQUENCE - 1
 _INT = 0xFFFFFFFF
 _WAIT_BITSET, _WAKE_BITSET = 9 | 128, 10 | 128  # of futex(), private to the process
+_LONG = 20  # patiences that a worker waits at most for the end of an instruction; waking is a tenth of that
 _PAUSES = 64  # before a waiting thread gives way to others
 _OFFER_NS = 300_000  # a worker offers its core between two parts this often; longer than a slice, which an offer may cost it
 _SWITCH_NS = 250_000  # an offer that takes longer was accepted by another thread
@@ -216,7 +217,7 @@ def serve(slot: int) -> int:
     if load64(control + SETATTR) != 0:
         call(load64(control + SYSCALL), load64(control + SETATTR), 0, control + ATTRIBUTES, 0)  # or it stays as it was
     pauses = 0
-    since = _now(control, slot)
+    since = worked = _now(control, slot)
     while True:
         ticket = get(control + TICKET)
         if get(control + QUIT) != 0:
@@ -224,15 +225,16 @@ def serve(slot: int) -> int:
         if ticket & _MASK != 0 and number < load64(control + THREADS):
             _take(control, number, slot, frame)
             pauses = 0
-            since = _now(control, slot)
+            since = worked = _now(control, slot)
             continue
         pause()
         pauses += 1
         if pauses < _PAUSES:
             continue
-        if get(control + PENDING) != 0:
-            since = _now(control, slot)  # others compute parts of an instruction: another one is near
-        if load64(slot + CROWDED) == 0 and _now(control, slot) - since < load64(control + PATIENCE):
+        now, patience = _now(control, slot), load64(control + PATIENCE)
+        if number < load64(control + THREADS) and get(control + PENDING) != 0 and now - worked < _LONG * patience:
+            since = now  # others compute parts of an instruction: the next one is near
+        if load64(slot + CROWDED) == 0 and now - since < patience:
             _yield(control, slot)
         else:
             fetch_or(control + SLEEPING, 1 << number)

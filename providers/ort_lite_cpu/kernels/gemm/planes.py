@@ -116,7 +116,9 @@ def pointwise(
     """
     pixels = g.pixels
     width = tile.vectors * tile.lanes
-    across, tiles = (pixels + width - 1) // width, max((g.m + tile.rows - 1) // tile.rows, 1)
+    across, tiles = (pixels + width - 1) // width, (g.m + tile.rows - 1) // tile.rows
+    if tiles == 0:
+        return OK
     factors = shift(scratch, part * min(DEPTH, g.k + g.ones) * width)
     mode = (0 if null(residual) else RESIDUAL) + clip_mode(act.low, act.high)
     begin, stop = g.n * across * tiles * part // parts, g.n * across * tiles * (part + 1) // parts

@@ -279,7 +279,7 @@ def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, chann
 def step_of(rows: int) -> int:
     """Return the number of tiles of whose multiples parts and blocks begin, so that results do not depend on where they do.
 
-    Every product of four or more rows is one chain of sums, and those of one and two rows are the last of an image (see `panel`).
+    Every product of four or more rows is one chain of sums, and those of one and two rows are the last of all images (see `panel`).
     """
     return 4 if rows % 4 == 0 else rows
 
