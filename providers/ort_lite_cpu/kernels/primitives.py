@@ -69,7 +69,8 @@ def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedVie
     """
     rows = n.n0 * n.n1 * n.n2 * n.n3
     if parts > 1 and rows < PIECES * parts:
-        _copy_pieces(x, y, n, s, t, dense, part, parts)
+        cuts = (PIECES * parts + rows - 1) // max(rows, 1)
+        _copy_pieces(x, y, n, s, t, dense, cuts, rows * cuts * part // parts, rows * cuts * (part + 1) // parts)
         return OK
     left, source, target = 0, 0, 0
     for row in span(rows, part, parts):
@@ -84,12 +85,12 @@ def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedVie
 
 
 @native(inline=False)
-def _copy_pieces(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, part: int, parts: int) -> None:
-    """Copy a part of the pieces of rows."""
-    rows = n.n0 * n.n1 * n.n2 * n.n3
-    cuts = (PIECES * parts + rows - 1) // max(rows, 1)
-    for job in span(rows * cuts, part, parts):
-        i, piece = _indices(n, job // cuts), job % cuts
+def _copy_pieces(
+    x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, cuts: int, start: int, stop: int
+) -> None:
+    """Copy the pieces of rows from `start` to `stop`, of which each row has `cuts`."""
+    for number in range(start, stop):
+        i, piece = _indices(n, number // cuts), number % cuts
         by_lines = n.n4 >= cuts
         first, lines = _turns(n.n4, piece, cuts) if by_lines else (0, n.n4)
         begin, length = (0, n.n5) if by_lines else _turns(n.n5, piece, cuts)
