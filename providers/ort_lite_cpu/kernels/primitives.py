@@ -72,16 +72,35 @@ def copy_by_strides(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedVie
         cuts = (PIECES * parts + rows - 1) // max(rows, 1)
         _copy_pieces(x, y, n, s, t, dense, cuts, rows * cuts * part // parts, rows * cuts * (part + 1) // parts)
         return OK
+    _copy_rows(x, y, n, s, t, dense, rows * part // parts, rows * (part + 1) // parts)
+    return OK
+
+
+@native(inline=False)
+def _copy_rows(x: Ptr, y: Ptr, n: LoopCounts, s: StridedView, t: StridedView, dense: Static, start: int, stop: int) -> None:
+    """Copy the rows from `start` to `stop`."""
     left, source, target = 0, 0, 0
-    for row in span(rows, part, parts):
+    for row in range(start, stop):
         if left == 0:  # the first row of a loop; divisions for each row would take longer than a copy of a few elements
-            i = _indices(n, row)
-            source, target, left = _position(s, i), _position(t, i), n.n3 - i.n3
-        _copy_lines(x, y, source, target, n.n4, n.n5, s, t, dense)
+            i3 = row % n.n3
+            rest = row // n.n3
+            i2 = rest % n.n2
+            rest = rest // n.n2
+            i1 = rest % n.n1
+            i0 = rest // n.n1
+            source = s.at + i0 * s.s0 + i1 * s.s1 + i2 * s.s2 + i3 * s.s3
+            target = t.at + i0 * t.s0 + i1 * t.s1 + i2 * t.s2 + i3 * t.s3
+            left = n.n3 - i3
+        for i in range(n.n4):
+            if dense:
+                for j in range(n.n5):
+                    y[target + i * t.s4 + j] = x[source + i * s.s4 + j]
+            else:
+                for j in range(n.n5):
+                    y[target + i * t.s4 + j * t.s5] = x[source + i * s.s4 + j * s.s5]
         left -= 1
         source += s.s3
         target += t.s3
-    return OK
 
 
 @native(inline=False)
