@@ -32,6 +32,8 @@ LONELY = 4  # a successful run returns it when no other thread runs any more: th
 # and releases the GIL, while other threads run.
 RELEASE, ALONE, HOLD, SHARED = range(4)
 
+NO_LIMIT = 1 << 62
+
 # The job record: byte offsets of its words.
 CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME, GIL, TURNS, BRIEF = range(0, 112, 8)
 JOB_NBYTES = 112
@@ -52,6 +54,9 @@ def execute(job: int, arrays: int) -> int:
         begin(frame, halt)
     control = hire(load64(job + CONTROL), _threads(job), memory, halt if frame != 0 else 0)
     start, stop = load64(job + START), load64(job + STOP)
+    most_rounds = (
+        1 if load64(job + BRIEF) != 0 else NO_LIMIT
+    )  # waiting after each round of a brief run takes longer than the round
     index = start
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
     status = done = 0
@@ -62,7 +67,7 @@ def execute(job: int, arrays: int) -> int:
         parts = load64(row + 16)
         if parts == 1:
             status = enter(frame, load64(row), load64(row + 8), memory, done, 1)
-        elif control != 0 and parts <= MAX_PARTS:
+        elif control != 0 and parts <= MAX_PARTS and load64(row + 24) <= most_rounds:
             status = share(control, row, parts, done * parts, frame)
         else:
             status = _alone(row, memory, parts, done * parts, frame)
