@@ -1,4 +1,7 @@
-"""The thread team: who runs what changes nothing, nobody waits for a late worker, processes fork and exit cleanly."""
+"""The thread team: who runs what changes nothing, nobody waits for a late worker, processes fork and exit cleanly.
+
+The file is long because all of its tests share the `team` fixture and the words of its control block.
+"""
 
 import ctypes
 import errno

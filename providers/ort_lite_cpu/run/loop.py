@@ -32,8 +32,6 @@ LONELY = 4  # a successful run returns it when no other thread runs any more: th
 # and releases the GIL, while other threads run.
 RELEASE, ALONE, HOLD, SHARED = range(4)
 
-NO_LIMIT = 1 << 62
-
 # The job record: byte offsets of its words.
 CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME, GIL, TURNS, BRIEF = range(0, 112, 8)
 JOB_NBYTES = 112
@@ -54,9 +52,7 @@ def execute(job: int, arrays: int) -> int:
         begin(frame, halt)
     control = hire(load64(job + CONTROL), _threads(job), memory, halt if frame != 0 else 0)
     start, stop = load64(job + START), load64(job + STOP)
-    most_rounds = (
-        1 if load64(job + BRIEF) != 0 else NO_LIMIT
-    )  # waiting after each round of a brief run takes longer than the round
+    brief = load64(job + BRIEF)  # its rounds are shorter than the waits between them would be
     index = start
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
     status = done = 0
@@ -67,7 +63,7 @@ def execute(job: int, arrays: int) -> int:
         parts = load64(row + 16)
         if parts == 1:
             status = enter(frame, load64(row), load64(row + 8), memory, done, 1)
-        elif control != 0 and parts <= MAX_PARTS and load64(row + 24) <= most_rounds:
+        elif control != 0 and parts <= MAX_PARTS and (brief == 0 or load64(row + 24) <= 1):
             status = share(control, row, parts, done * parts, frame)
         else:
             status = _alone(row, memory, parts, done * parts, frame)

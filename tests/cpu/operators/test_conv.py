@@ -433,7 +433,7 @@ def test_two_parts_of_winograd_have_about_as_much_to_do(tiles: int, sets: int, e
 @pytest.mark.parametrize("fixed", [True, False])
 @pytest.mark.parametrize(("size", "stride", "edge"), [((26, 26), 1, 4), ((14, 14), 1, 2), ((26, 26), 2, 2)], ids=str)
 def test_parts_of_winograd_give_the_same_bits(size: Shape, stride: int, edge: int, fixed: bool, threads: int) -> None:
-    """Of 49 tiles: the sums of the last one are computed in another order than those of all others."""
+    """The last of 49 tiles sums its products in a different order than the others."""
     attributes: dict[str, Any] = {"pads": [1, 1, 1, 1], "strides": [stride, stride]}
     inputs, how = (
         [ramp((1, 128, *size)), weights(32, 128, 3, 3)],
