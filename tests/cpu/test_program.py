@@ -23,6 +23,7 @@ from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kernels import Kernels
+from ort_lite_cpu.run.loop import HOLD, Job
 from ort_lite_cpu.run.run_context import RunContext
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 
@@ -350,3 +351,19 @@ def test_open_dimensions_are_compared_before_a_kernel_reads(count: int) -> None:
 def test_results_are_read_from_their_first_byte_on() -> None:
     b, y = patched([np.array([True, False, False, True, True])[::2]])([TEXTS])
     assert (b.tolist(), y.tolist()) == ([True, False, True], [False, True, False])
+
+
+def test_a_brief_run_is_timed_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shared between threads it may take less than 8 us, and would be taken for one that is not worth sharing."""
+    attached, attach = [], Job.attach
+
+    def note(job: Job, *arguments: Any) -> None:
+        attached.append(arguments[3])
+        attach(job, *arguments)
+
+    monkeypatch.setattr(Job, "attach", note)
+    x = np.ones((128, 768), np.float32)
+    program = op_program("Neg", [x], fixed=True, threads=2)
+    for _ in range(segment_run.TRIES):
+        program([x])
+    assert attached == [HOLD] * segment_run.TRIES

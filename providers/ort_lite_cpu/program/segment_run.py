@@ -173,14 +173,12 @@ class SegmentRun:
         memory = lease.memory
         memory[SCRATCH] = lease.address
         write_addresses(memory, FIRST_PLACE, places, self.places)
-        # Whoever ends a run with options needs the GIL for it.
-        lease.job.attach(
-            bound.table_address,
-            lease.memory_address,
-            bound.cost_us,
-            bound.gil if options is None else RELEASE,
-            self.wanted.ctypes.data,
-        )
+        gil = bound.gil
+        if options is not None:
+            gil = RELEASE  # whoever ends the run needs the GIL for it
+        elif bound.tries < TRIES and bound.cost_us < Job.WORTH_WAKING_US:
+            gil = HOLD  # a brief run is timed on one thread, since the choice of `gil` is about one
+        lease.job.attach(bound.table_address, lease.memory_address, bound.cost_us, gil, self.wanted.ctypes.data)
 
     def error(
         self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int, options: RunOptions | None = None
